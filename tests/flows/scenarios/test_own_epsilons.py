@@ -166,11 +166,10 @@ def test_test_answers_count_at_the_epsilon_of_their_person(sheets, command):
         in (stated["not_protected"])
     )
     truth = np.linspace(2, -2, TEST_ITEMS)
-    inside = [
-        line["low"] <= score <= line["high"]
-        for line, score in zip(release["ranking"], truth, strict=True)
-    ]
-    assert sum(inside) >= TEST_ITEMS - 1
+    for line, score in zip(release["ranking"], truth, strict=True):
+        # twice as far as an interval reaches: 1e-4 of right ones do; estimation has tests of cover
+        reach = max(line["high"] - line["score"], line["score"] - line["low"])
+        assert abs(line["score"] - score) < 2 * reach
     code, printed = command("verify", sheets.output)
     assert code == 0, printed
     assert "Nothing is wrong." in printed
