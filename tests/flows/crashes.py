@@ -59,7 +59,8 @@ MAY_STAY = re.compile(
     r"|work/stream-[0-9a-f]{{16}}/(law\.json|key\.json|(released|cells|shown)/[0-9]+\.npz"
     r"|people/[0-9]+/([0-9a-f]{{64}}\.json|[0-9a-f]{{32}}/[0-9]+-[0-9]+-[0-9a-f]{{64}}\.parquet))"
     r"|ledger\.jsonl(\.lock|\.length|\.key|\.runs/[^/]+\.lock)?".format(
-        r"(release\.json|certificate\.json|ranking\.csv|(effects|scores)\.csv|report\.html)"
+        r"(release\.json|certificate\.json|report\.html"
+        r"|(ranking|effects|scores|steps|dif|fit|rounds|precincts)\.csv)"
     )
 )
 
