@@ -51,7 +51,7 @@ class PartScores:
         kind: law of its noise.
     """
 
-    items: Sequence[int]
+    items: list[int]
     errors: ScoreErrors
     kind: NoiseKind
 
@@ -82,32 +82,38 @@ def pool_scores(parts: Sequence[PartScores], n_items: int) -> PooledScores:
         NotLinked: no chain of shared items links all releases.
     """
     n = n_items
-    precisions = np.zeros((len(parts), n, n))
-    centres = np.zeros((len(parts), n))
-    for number, part in enumerate(parts):
-        at, m = np.asarray(part.items), len(part.items)
-        differences = np.eye(m) - 1 / m
-        own = differences @ part.errors.covariance @ differences
-        precisions[number][np.ix_(at, at)] = np.linalg.pinv(own, rcond=RANK_OF, hermitian=True)
-        centres[number, at] = part.errors.centre
-    whole = precisions.sum(axis=0)
     if not _are_linked(parts, n):
         raise NotLinked
+    precisions = [_precision(part) for part in parts]
+    whole, pulled = np.zeros((n, n)), np.zeros(n)
+    for part, own in zip(parts, precisions, strict=True):
+        whole[np.ix_(part.items, part.items)] += own
+        pulled[part.items] += own @ part.errors.centre
     level = np.full((n, n), np.trace(whole) / n**2)  # fills the one direction that no part knows
     covariance = np.linalg.inv(whole + level) - 1 / (n**2 * level)
-    scores = covariance @ np.einsum("kij,kj->i", precisions, centres)
-    apart = [centre - scores for centre in centres]
-    q = sum(float(off @ own @ off) for off, own in zip(apart, precisions, strict=True))
+    scores = covariance @ pulled
+    q, shares = 0.0, np.zeros(len(parts))
+    for number, (part, own) in enumerate(zip(parts, precisions, strict=True)):
+        apart = part.errors.centre - scores[part.items]
+        q += float(apart @ own @ apart)
+        shares[number] = (covariance[np.ix_(part.items, part.items)] * own).sum() / (n - 1)
     degrees = sum(len(part.items) - 1 for part in parts) - (n - 1)
-    shares = np.einsum("ij,kji->k", covariance, precisions) / (n - 1)
     mean = float(np.mean([part.errors.centre.mean() for part in parts]))
     laplace = any(part.kind is NoiseKind.LAPLACE for part in parts)
     kind = NoiseKind.LAPLACE if laplace else NoiseKind.GAUSSIAN
     return PooledScores(
         estimate=_estimate(ScoreErrors(scores + mean, covariance), kind),
-        shares=np.asarray(shares),
+        shares=shares,
         chance=1.0 if degrees == 0 else float(chdtrc(degrees, q)),
     )
+
+
+def _precision(part: PartScores) -> Floats:
+    """Precision of the differences of one release's scores, shape (m, m)."""
+    m = len(part.items)
+    differences = np.eye(m) - 1 / m
+    own = differences @ part.errors.covariance @ differences
+    return np.asarray(np.linalg.pinv(own, rcond=RANK_OF, hermitian=True))
 
 
 def _are_linked(parts: Sequence[PartScores], n_items: int) -> bool:

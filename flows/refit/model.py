@@ -101,7 +101,12 @@ def public_counts(place: Path) -> PublicCounts:
     """
     if place.suffix.lower() in (CSV, *PARQUET):
         return _of_table(place)
-    return _of_release(place / "release.json" if place.is_dir() else place)
+    return _of_release(release_file(place))
+
+
+def release_file(place: Path) -> Path:
+    """The `release.json` of a release that is named by its folder, or by that file itself."""
+    return place / "release.json" if place.is_dir() else place
 
 
 def _of_release(file: Path) -> PublicCounts:

@@ -19,6 +19,7 @@ from hushrank.estimation.common.pooled_scores import (
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.ledger.texts import needed_text
 from hushrank.flows.refit.fitted import PublicRanking
+from hushrank.flows.refit.model import release_file
 from hushrank.flows.release.boards import (
     ReleasedErrors,
     number_of_best,
@@ -83,7 +84,7 @@ def pool(places: Sequence[str | Path]) -> Pooled:
     Raises:
         ConfigError: the releases cannot be combined; the text says why.
     """
-    files = [_file(Path(place)) for place in places]
+    files = [release_file(Path(place)) for place in places]
     if not 2 <= len(files) <= MOST_RELEASES:
         raise ConfigError(f"pool: name 2 to {MOST_RELEASES:,} releases, got {len(files)}")
     releases = [load_release(file) for file in files]
@@ -132,10 +133,6 @@ def _combined(releases: Sequence[Release], items: Sequence[str]) -> PooledScores
             "pool: no chain of items links all of these releases, so their scores have no common"
             " zero; leave out the ones that share no two items with the others"
         ) from None
-
-
-def _file(place: Path) -> Path:
-    return place / "release.json" if place.is_dir() else place
 
 
 def _check(files: Sequence[Path], releases: Sequence[Release]) -> None:
