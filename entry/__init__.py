@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hushrank.flows.interfaces.python.planning import Plan as Plan
     from hushrank.flows.interfaces.python.planning import inspect as inspect
     from hushrank.flows.interfaces.python.planning import plan as plan
+    from hushrank.flows.interfaces.python.pool import next_pairs as next_pairs
     from hushrank.flows.interfaces.python.pool import pool as pool
     from hushrank.flows.interfaces.python.private_answers import privatize as privatize
     from hushrank.flows.interfaces.python.release import History as History
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from hushrank.flows.interfaces.python.run import run as run
     from hushrank.flows.interfaces.python.table import Table as Table
     from hushrank.flows.refit.fitted import Fitted as Fitted
+    from hushrank.flows.refit.next_pairs import NextPairs as NextPairs
     from hushrank.flows.refit.pooled import Pooled as Pooled
 
     __version__: str
@@ -63,7 +65,7 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         "inspect",
         "plan",
     ),
-    "hushrank.flows.interfaces.python.pool": ("pool",),
+    "hushrank.flows.interfaces.python.pool": ("next_pairs", "pool"),
     "hushrank.flows.interfaces.python.private_answers": ("privatize",),
     "hushrank.flows.interfaces.python.release": (
         "History",
@@ -79,6 +81,7 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
     ),
     "hushrank.flows.interfaces.python.table": ("Table",),
     "hushrank.flows.refit.fitted": ("Fitted",),
+    "hushrank.flows.refit.next_pairs": ("NextPairs",),
     "hushrank.flows.refit.pooled": ("Pooled",),
 }
 _MODULES = {name: home for home, names in _HOMES.items() for name in names}
@@ -94,6 +97,7 @@ __all__ = [  # noqa: PLE0604, RUF100 - the names that `_MODULES` and `_PACKAGES`
     "Inspection",
     "Ledger",
     "LedgerError",
+    "NextPairs",
     "Plan",
     "Pooled",
     "Release",
@@ -105,6 +109,7 @@ __all__ = [  # noqa: PLE0604, RUF100 - the names that `_MODULES` and `_PACKAGES`
     "estimation",
     "history",
     "inspect",
+    "next_pairs",
     "plan",
     "pool",
     "privacy",

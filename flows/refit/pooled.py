@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from hushrank.estimation.common.pair_separation import ScoreErrors
 from hushrank.estimation.common.pooled_scores import (
     NotLinked,
     PartScores,
@@ -27,7 +26,7 @@ from hushrank.flows.release.boards import (
     ranked_items,
 )
 from hushrank.flows.release.release import Release, load_release
-from hushrank.flows.release.scale import UNITS, Scale, published
+from hushrank.flows.release.scale import UNITS, Scale
 from hushrank.flows.statement.record import Record
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.common.local_files import MostBytes, read_local
@@ -168,14 +167,9 @@ def _check(files: Sequence[Path], releases: Sequence[Release]) -> None:
 
 
 def _part(release: Release, errors: ReleasedErrors, places: dict[str, int]) -> PartScores:
-    lower, n = errors.covariance, len(release.ranking)
-    covariance = np.zeros((n, n))
-    for row, values in enumerate(lower):
-        covariance[row, : row + 1] = covariance[: row + 1, row] = values
-    zero = published(release.scale, 0.0)  # back from the unit in which scores are published
-    unit = published(release.scale, 1.0) - zero
-    centre, apart = (np.array(errors.centre) - zero) / unit, np.eye(n) - 1 / n
-    spread = np.linalg.eigvalsh(apart @ covariance @ apart)[1:]  # of differences of scores
+    joint, n = errors.on_link(release.scale), len(release.ranking)
+    apart = np.eye(n) - 1 / n
+    spread = np.linalg.eigvalsh(apart @ joint.covariance @ apart)[1:]  # of differences of scores
     if not spread[0] * MOST_UNEQUAL > spread[-1]:
         raise ConfigError(
             f"release {release.release_id}: some differences of its scores have no error, or one"
@@ -184,7 +178,7 @@ def _part(release: Release, errors: ReleasedErrors, places: dict[str, int]) -> P
     laplace = "laplace" in release.privacy.mechanism
     return PartScores(
         items=[places[line.item] for line in release.ranking],
-        errors=ScoreErrors(centre, covariance / unit**2),
+        errors=joint,
         kind=NoiseKind.LAPLACE if laplace else NoiseKind.GAUSSIAN,
     )
 

@@ -19,7 +19,11 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from hushrank.estimation.common.estimate import Estimate
-from hushrank.estimation.common.pair_separation import RankChances, rank_probabilities
+from hushrank.estimation.common.pair_separation import (
+    RankChances,
+    ScoreErrors,
+    rank_probabilities,
+)
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale, published
 from hushrank.flows.statement.record import Extended, Record, finite_or_text
@@ -62,6 +66,20 @@ class ReleasedErrors(Record):
             covariance=tuple(tuple(float(f"{each:.{DIGITS}g}") for each in row) for row in lower),
         )
         return found.moved(zero, published(scale, 1.0) - zero)
+
+    def matrix(self) -> NDArray[np.float64]:
+        """The covariance as a symmetric matrix, shape (n, n)."""
+        n = len(self.covariance)
+        whole = np.zeros((n, n))
+        for row, values in enumerate(self.covariance):
+            whole[row, : row + 1] = whole[: row + 1, row] = values
+        return whole
+
+    def on_link(self, scale: Scale) -> ScoreErrors:
+        """The errors in the unit of the link's scores, back from that of published scores."""
+        zero = published(scale, 0.0)
+        unit = published(scale, 1.0) - zero
+        return ScoreErrors((np.array(self.centre) - zero) / unit, self.matrix() / unit**2)
 
     def moved(self, origin: float, unit: float) -> Self:
         """The errors of scores that are `origin` more than `unit` times these."""

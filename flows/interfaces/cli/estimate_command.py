@@ -1,4 +1,4 @@
-"""`hushrank estimate`, `pool` and `rank-for`: more conclusions from releases, at no cost.
+"""`hushrank estimate`, `pool`, `next-pairs`, `rank-for`: more of releases, at no cost.
 
 `hushrank score`: what the holder of answer sheets reads of them from a release. Confidential.
 The abilities by raw score of a release are public. This command looks them up for people whose
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 HEADINGS = ("rank", "item", "score", "95 % alone", "95 % all at once", "group")
+MOST_PAIRS = 20  # pairs that are printed
 FOR_A_PERSON = ("rank", "item", "score", "95 % alone", "rank, 95 %")
 
 
@@ -113,6 +114,51 @@ def pool(
     shares = [f"{part.name} ({part.release}) {100 * part.share:.0f} %" for part in pooled.parts]
     decided = f"How much each release decides: {', '.join(shares)}."
     _print(pooled, [*pooled.warnings, pooled.says, decided, pooled.cost], to)
+
+
+def next_pairs(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="RELEASE", help="Folder of a release, its release.json, or its job's YAML file."
+        ),
+    ],
+    top: Annotated[
+        int | None, typer.Option(help="Number of the best items sought; default: 5, or half.")
+    ] = None,
+    more: Annotated[
+        float, typer.Option(help="Answers to come, as a multiple of those counted so far.")
+    ] = 1.0,
+    out: Annotated[
+        Path | None, typer.Option(help="CSV file for all pairs and their shares.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose the pairs that teach most about the best items, from a release alone.
+
+    Reads no row and spends nothing. For noisy-pairs and debiased-rr, whose fits condition on who
+    met whom.
+    """
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.refit.next_pairs import next_pairs as choose
+    from hushrank.flows.refit.next_pairs import write_pairs
+
+    found = choose(source, load_config, top=top, more=more)
+    if out is not None:
+        write_pairs(found, out)
+    if as_json:
+        typer.echo(found.model_dump_json(indent=1))
+        return
+    console = Console()
+    shown = found.pairs[:MOST_PAIRS]
+    rows = ((each.left, each.right, f"{100 * each.share:.1f} %") for each in shown)
+    print_records(console, ("left", "right", "share"), rows)
+    if len(found.pairs) > len(shown):
+        rest = f"{len(found.pairs) - len(shown):,} more pairs have smaller shares."
+        console.print(Text(rest), soft_wrap=True)
+    console.print(Text(found.says), soft_wrap=True)
+    if out is not None:
+        console.print(Text(f"Written: {out}"), soft_wrap=True)
 
 
 def _print(fitted: PublicRanking, sentences: list[str], to: Path | None) -> None:
