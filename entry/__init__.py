@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hushrank import estimation as estimation
     from hushrank import privacy as privacy
+    from hushrank.flows.board.write import BoardSite as BoardSite
     from hushrank.flows.errors import ArchiveError as ArchiveError
     from hushrank.flows.errors import BudgetRefused as BudgetRefused
     from hushrank.flows.errors import ConfigError as ConfigError
     from hushrank.flows.errors import HushrankError as HushrankError
     from hushrank.flows.errors import LedgerError as LedgerError
     from hushrank.flows.errors import RunInProgress as RunInProgress
+    from hushrank.flows.interfaces.python.board import board as board
     from hushrank.flows.interfaces.python.ledger import Ledger as Ledger
     from hushrank.flows.interfaces.python.planning import Inspection as Inspection
     from hushrank.flows.interfaces.python.planning import Plan as Plan
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {  # the module of each name; a test compares them with the imports above
+    "hushrank.flows.board.write": ("BoardSite",),
     "hushrank.flows.errors": (
         "ArchiveError",
         "BudgetRefused",
@@ -58,6 +61,7 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         "LedgerError",
         "RunInProgress",
     ),
+    "hushrank.flows.interfaces.python.board": ("board",),
     "hushrank.flows.interfaces.python.ledger": ("Ledger",),
     "hushrank.flows.interfaces.python.planning": (
         "Inspection",
@@ -89,6 +93,7 @@ _PACKAGES = ("estimation", "privacy")
 
 __all__ = [  # noqa: PLE0604, RUF100 - the names that `_MODULES` and `_PACKAGES` hold
     "ArchiveError",
+    "BoardSite",
     "BudgetRefused",
     "ConfigError",
     "Fitted",
@@ -105,6 +110,7 @@ __all__ = [  # noqa: PLE0604, RUF100 - the names that `_MODULES` and `_PACKAGES`
     "RunInProgress",
     "Table",
     "__version__",
+    "board",
     "estimate",
     "estimation",
     "history",

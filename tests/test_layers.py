@@ -49,7 +49,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("planning",),
         ("run",),
         ("display", "trust", "watching"),
-        ("refit",),
+        ("board", "refit"),
         ("assembly",),
         ("nights",),
         ("backup",),

@@ -338,6 +338,7 @@ COMMANDS: dict[str, dict[str, Command | str]] = {  # commands by panel, in the o
         "history": "history_commands.history",
         "export": "history_commands.export",
         "verify": "history_commands.verify_release",
+        "board": "board_command.board",
         "estimate": "estimate_command.estimate",
         "pool": "estimate_command.pool",
         "next-pairs": "estimate_command.next_pairs",

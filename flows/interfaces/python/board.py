@@ -1,0 +1,30 @@
+"""`hushrank.board`: a static site of all published releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hushrank.flows.board.write import BoardSite, write_board
+from hushrank.flows.interfaces.python.arguments import plainly
+from hushrank.flows.interfaces.python.configuration import PathLike
+from hushrank.flows.methods.registry import load_config
+from hushrank.flows.release.history import outputs_of
+
+
+@plainly
+def board(*sources: PathLike, out: PathLike, url: str | None = None) -> BoardSite:
+    """Write a static site of all published releases; reads no row and spends nothing.
+
+    A release that does not verify is left out and named. An older site in `out` is replaced once
+    the new one is whole.
+
+    Args:
+        *sources: YAML files of jobs, or their output folders, of one population.
+        out: folder of the site.
+        url: https:// address where the site will be, for its feeds and widget.
+
+    Raises:
+        ConfigError: no release can be shown, `url` is no https:// address, or `out` holds other
+            files or cannot be written.
+    """
+    return write_board(outputs_of(map(str, sources), load_config), Path(out), url)
