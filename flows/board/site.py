@@ -111,7 +111,7 @@ def _shared(archive: Archive, url: str) -> dict[str, Any]:
         "question": last.about and last.about.question,
         "day": day_text(last.day),
         "style": Markup(style),
-        "policy": policy_of(style, ""),
+        "policy": f"{policy_of(style, '')}; img-src data:",  # the empty icon
         "epsilon": needed_text(last.privacy.epsilon),
         "protected": PROTECTED[last.privacy.unit],
         "bands": ALONE if alone else BANDS.format(f"{len(archive.past):,}"),
@@ -211,12 +211,16 @@ def _item_page(archive: Archive, item: str, name: str) -> dict[str, Any]:
             {
                 "day": day_text(each.day),
                 "rank": f"{of_item.rank:g}",
-                "ranks": f"{of_item.low}–{of_item.high}",
+                "ranks": _span(of_item.low, of_item.high),
                 "score": score_text(scale, of_item.score, decimals) if each.scale is scale else "–",
             }
             for each, of_item in reversed(held[-MOST_ROWS:])
         ],
     }
+
+
+def _span(low: int, high: int) -> str:
+    return f"{low}" if low == high else f"{low}–{high}"
 
 
 def _drawn(

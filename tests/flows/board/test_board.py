@@ -1,4 +1,4 @@
-"""A board shows what releases say and no more, escapes names, and is written whole or not at all."""
+"""A board shows what releases say, escapes names, and is written whole or not at all."""
 
 from __future__ import annotations
 
