@@ -8,13 +8,20 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hushrank as hr
 from hushrank.flows.board import write
 from hushrank.flows.board.site import item_file
+from hushrank.flows.methods.registry import load_config
 from hushrank.flows.release.archive import RELEASES
+from hushrank.flows.release.history import release_files
+from hushrank.verifier.verify_release import verify
 from tests.flows.board.boards import ITEMS, archive_of, nights
+from tests.flows.every_method import survey_of
+from tests.flows.forgeries import run
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 
@@ -157,3 +164,26 @@ def test_a_wide_interval_is_provisional_and_a_lost_item_keeps_its_page(tmp_path)
     gone = (tmp_path / "site" / item_file("retired")).read_text()
     assert "It is not in the last release." in gone
     assert item_file("retired") not in page
+
+
+def test_a_survey_with_groups_has_a_tab_for_each_and_its_budget(tmp_path):
+    """A real run, with certificate and ledger."""
+    survey = survey_of("noisy-counts", tmp_path / "survey")
+    rows = pq.read_table(survey.folder / "rows.parquet")
+    regions = pa.array(["north", "south"] * rows.num_rows).slice(0, rows.num_rows)
+    pq.write_table(rows.append_column("region", regions), survey.folder / "rows.parquet")
+    run(survey.set(groups={"column": "region", "values": ["north", "south"]}))
+    hr.board(survey.config, out=tmp_path / "site")
+    page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    words = " ".join(" ".join(Parsed(page).words).split())
+    release = hr.read_release(survey.output).record
+    spent = 100 - release.privacy.epsilon
+    assert f"After this release epsilon {spent:.4g} of 100 was left" in words
+    assert page.count('aria-current="page"') == 1
+    for number, group in enumerate(release.groups, start=1):
+        assert f'<a href="group-{number}.html">{group.name}</a>' in page
+        tab = (tmp_path / "site" / f"group-{number}.html").read_text(encoding="utf-8")
+        assert f'<a href="group-{number}.html" aria-current="page">{group.name}</a>' in tab
+    assert (tmp_path / "site" / "release" / "certificate.json").exists()
+    files, _ = release_files(str(tmp_path / "site" / "release"), load_config)
+    assert verify(files).good
