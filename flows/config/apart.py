@@ -47,6 +47,7 @@ USES = {  # every place that a YAML file can name, by dotted key
     "report.audit": Use.READ,
     "ledger.signing_key": Use.READ,
     "collect.texts": Use.READ,
+    "collect.pairs": Use.READ,
     "runner.job_server_jar": Use.READ,
     "runner.wheel": Use.READ,
     "supersedes": Use.READ,

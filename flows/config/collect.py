@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.rankings import RankingsConfig
@@ -103,6 +103,10 @@ class CollectConfig(Section):
         no_is_right: for test items: those whose right answer is no. The page shows them to whoever
             looks into it.
         languages: languages of the page; the first is for people who have none of them.
+        pairs: a CSV file with the columns `left`, `right` and `share`, as `hushrank next-pairs`
+            writes it: the page asks pairs at random, each in about that share of its questions, and
+            a respondent about no pair twice; None: all pairs alike. Of `ask: pairs`, method
+            `debiased-rr` and `design: any`.
         texts: a YAML file of texts, by language, instead of or beside those that come with
             hushrank.
         tokens: the page sends the one-time token with which it was opened (`#t=TOKEN`), and the
@@ -129,6 +133,7 @@ class CollectConfig(Section):
     languages: Annotated[tuple[Language, ...], Field(strict=False)] = Field(
         default=("en",), min_length=1, max_length=50, examples=["[en, de]"]
     )
+    pairs: LocalPath | None = Field(default=None, examples=["pairs.csv"])
     texts: LocalPath | None = Field(default=None, examples=["texts.yaml"])
     tokens: bool = Field(default=False, examples=["true"])
     origins: Annotated[tuple[Origin, ...], Field(strict=False)] = Field(
@@ -178,6 +183,7 @@ def problems_of_collect(
     if len(names) > MOST_ITEMS:
         yield "collect", f"a page holds at most {MOST_ITEMS} items, got {len(names)}"
     yield from _problems_of_ranks(collect, rows, len(names))
+    yield from _problems_of_pairs(collect, rows, method)
     yield from _problems_of_epsilon(collect, privacy)
     yield from _problems_of_target(collect, rows, privacy, method, schedule)
     if collect.no_is_right and not isinstance(rows, ResponsesConfig):
@@ -197,6 +203,22 @@ def problems_of_collect(
         )
     if isinstance(rows, RankingsConfig):
         yield from _problems_of_rankings(rows, privacy)
+
+
+def _problems_of_pairs(
+    collect: CollectConfig, rows: InputConfig | ResponsesConfig | RankingsConfig, method: str
+) -> Iterator[tuple[str, str]]:
+    if collect.pairs is None:
+        return
+    if not isinstance(rows, InputConfig) or collect.ask is not Ask.PAIRS:
+        yield "collect.pairs", "applies only to comparisons with ask: pairs; remove it"
+    elif method != "debiased-rr" or rows.design is not Design.ANY:
+        yield (
+            "collect.pairs",
+            "makes some pairs more frequent on purpose, which only a fit that conditions on who met"
+            f" whom allows; write method: debiased-rr and input.design: any, got {method} and"
+            f" {rows.design.value}, or remove it",
+        )
 
 
 def _problems_of_target(

@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import Field
 
 from hushrank.estimation.common.links import link_named
+from hushrank.estimation.common.pair_separation import ScoreErrors
 from hushrank.estimation.comparisons import next_pairs as choice
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -122,7 +123,7 @@ def next_pairs(
     return _chosen(release, release.errors.on_link(release.scale), k, more)
 
 
-def _chosen(release: Release, errors: choice.ScoreErrors, k: int, more: float) -> NextPairs:
+def _chosen(release: Release, errors: ScoreErrors, k: int, more: float) -> NextPairs:
     link = link_named(LINK_OF[release.scale])
     found = choice.next_pairs(errors, link, k, more)
     items = [line.item for line in release.ranking]

@@ -144,6 +144,7 @@ async function askPairs(survey: Survey, words: Words): Promise<(epsilon: number)
 
 /** So many pairs of items as are asked, drawn by chance. */
 function drawPairs(survey: Survey): [Item, Item][] {
+  if (survey.pairs) return drawByShare(survey.pairs, survey.questions, survey.items);
   const n = survey.items.length;
   return subset((n * (n - 1)) / 2, survey.questions, systemWord).map((at) => {
     let second = Math.floor((1 + Math.sqrt(1 + 8 * at)) / 2);
@@ -152,6 +153,22 @@ function drawPairs(survey: Survey): [Item, Item][] {
     const first = at - (second * (second - 1)) / 2;
     return [survey.items[first] as Item, survey.items[second] as Item];
   });
+}
+
+/** Different pairs by their shares: those of the first of clocks that ring at these rates. */
+function drawByShare(
+  pairs: [number, number, number][],
+  questions: number,
+  items: Item[],
+): [Item, Item][] {
+  return pairs
+    .map(([one, other, share]) => {
+      const uniform = (Number(systemWord() >> 11n) + 0.5) / 2 ** 53;
+      return { one, other, rings: -Math.log(uniform) / share };
+    })
+    .sort((a, b) => a.rings - b.rings)
+    .slice(0, questions)
+    .map(({ one, other }) => [items[one] as Item, items[other] as Item]);
 }
 
 async function askTest(survey: Survey, words: Words): Promise<(epsilon: number) => Answer[]> {

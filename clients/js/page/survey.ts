@@ -19,6 +19,8 @@ export interface Survey {
   items: Item[];
   /** Questions of a respondent; of `ranked-pairs` and `random-pairs` how many pairs are answered. */
   questions: number;
+  /** Pairs that are asked, by places of their items, with their shares; none: all pairs alike. */
+  pairs?: [number, number, number][];
   /** Items that are put in order. */
   shown: number;
   /** The choice of an epsilon; low = high: there is none. */

@@ -25,7 +25,7 @@ import difflib
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -37,6 +37,7 @@ from jinja2 import Environment, StrictUndefined
 
 from hushrank.flows.config.collect import CollectConfig
 from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.items import rows_of
 from hushrank.flows.config.privacy import RankingChoice
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
@@ -44,6 +45,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.random_pairs import Hide, n_pairs
+from hushrank.transforms.common.plain_text import read_cell
 from hushrank.transforms.storage.places import write_whole
 
 BUILT_IN = ("de", "en")
@@ -244,6 +246,7 @@ def page_settings(config: SurveyConfig, pages: dict[str, PageTexts]) -> str:
         "url": collect.url,
         "items": [{"name": name, "label": labels.get(name, name)} for name in names],
         "questions": _questions(config, len(names)),
+        **_pairs(config, names),
         "shown": collect.items_shown(len(names)),
         "epsilon": {"low": low, "high": high, "start": start},
         "hide": privacy.hide.value,
@@ -255,6 +258,52 @@ def page_settings(config: SurveyConfig, pages: dict[str, PageTexts]) -> str:
         },
     }
     return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def _pairs(config: SurveyConfig, names: Sequence[str]) -> dict[str, list[list[float]]]:
+    """The pairs that the page asks, as places of their items and a share; empty: all alike."""
+    path, asked = collect_of(config).pairs, _questions(config, len(names))
+    if path is None:
+        return {}
+    try:
+        shares = _shares(path, names)
+        if len(shares) < asked:
+            raise ValueError(
+                f"has {len(shares)} pairs, and a respondent is asked about {asked}; write"
+                f" collect.questions: {len(shares)} or less"
+            )
+    except ValueError as error:
+        raise ConfigError(f"collect.pairs: {path}: {error}") from None
+    return {"pairs": [[one, other, share] for (one, other), share in shares.items()]}
+
+
+def _shares(path: Path, names: Sequence[str]) -> dict[tuple[int, int], float]:
+    header, rows = rows_of(path)
+    if not {"left", "right", "share"} <= header or not rows:
+        raise ValueError("needs rows, under the header left,right,share")
+    place, found = {name: at for at, name in enumerate(names)}, dict[tuple[int, int], float]()
+    for line, row in rows:
+        sides = [read_cell((row[side] or "").strip()) for side in ("left", "right")]
+        if unknown := [name for name in sides if name not in place]:
+            raise ValueError(
+                f"line {line}: item {unknown[0][:80]!r} is not in the catalogue; choose pairs again"
+            )
+        one, other = sorted(place[name] for name in sides)
+        share = _share(row["share"] or "")
+        if one == other or (one, other) in found or not 0 < share <= 1:
+            raise ValueError(
+                f"line {line}: needs two different items, each pair once, and a share above 0 and"
+                " at most 1; choose pairs again with hushrank next-pairs"
+            )
+        found[one, other] = share
+    return found
+
+
+def _share(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
 
 
 def _questions(config: SurveyConfig, n_items: int) -> int:

@@ -406,6 +406,7 @@ async function askPairs(survey, words) {
   });
 }
 function drawPairs(survey) {
+  if (survey.pairs) return drawByShare(survey.pairs, survey.questions, survey.items);
   const n = survey.items.length;
   return subset(n * (n - 1) / 2, survey.questions, systemWord).map((at) => {
     let second = Math.floor((1 + Math.sqrt(1 + 8 * at)) / 2);
@@ -414,6 +415,12 @@ function drawPairs(survey) {
     const first = at - second * (second - 1) / 2;
     return [survey.items[first], survey.items[second]];
   });
+}
+function drawByShare(pairs, questions, items) {
+  return pairs.map(([one, other, share]) => {
+    const uniform = (Number(systemWord() >> 11n) + 0.5) / 2 ** 53;
+    return { one, other, rings: -Math.log(uniform) / share };
+  }).sort((a, b) => a.rings - b.rings).slice(0, questions).map(({ one, other }) => [items[one], items[other]]);
 }
 async function askTest(survey, words) {
   const asked = shuffled(survey.items).slice(0, survey.questions);

@@ -189,3 +189,39 @@ def test_the_page_of_the_documentation_is_true(checkout, tmp_path, command):
     assert re.sub(r"sha256-[\w+/=]+", "sha256-…", shown).strip() in page
     found = json.loads((tmp_path / "site" / "survey.json").read_text(encoding="utf-8"))
     assert found["languages"]["de"]["texts"]["title"] == "Wo möchten Sie studieren?"
+
+
+PAIRS = f"left,right,share\na,b,0.7\n{NAMES[2]},a,0.2\nZürich,b,0.1\n"
+
+
+def test_chosen_pairs_are_in_the_settings_and_all_alike_without(tmp_path):
+    (tmp_path / "pairs.csv").write_text(PAIRS, encoding="utf-8")
+    made = json.loads(build(tmp_path, pairs="pairs.csv", questions=3)["survey.json"])
+    assert made["pairs"] == [[0, 1, 0.7], [0, 2, 0.2], [1, 3, 0.1]]
+    assert "pairs" not in json.loads(build(tmp_path)["survey.json"])
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("left,right\na,b\n", "needs rows, under the header left,right,share"),
+        ("left,right,share\na,c,0.5\n", "line 2: item 'c' is not in the catalogue"),
+        (PAIRS + "b,a,0.1\n", "line 5: needs two different items, each pair once"),
+        (PAIRS.replace("0.1", "nan"), "line 4: needs two different items"),
+        (PAIRS, "has 3 pairs, and a respondent is asked about 4"),
+    ],
+)
+def test_wrong_pairs_are_refused(tmp_path, text, refused):
+    (tmp_path / "pairs.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=re.escape(refused)):
+        build(tmp_path, pairs="pairs.csv", questions=4)
+
+
+def test_pairs_are_chosen_only_for_fits_that_condition_on_them(tmp_path):
+    (tmp_path / "pairs.csv").write_text(PAIRS, encoding="utf-8")
+    path = survey(tmp_path, pairs="pairs.csv")
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for change in ({"method": "rr-counts"}, {"input": {**content["input"], "design": "balanced"}}):
+        path.write_text(yaml.safe_dump({**content, **change}, allow_unicode=True), "utf-8")
+        with pytest.raises(ConfigError, match=r"collect\.pairs: makes some pairs more frequent"):
+            load_config(path)

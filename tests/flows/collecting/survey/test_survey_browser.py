@@ -161,6 +161,27 @@ def test_fifty_people_answer(respondents):
         assert {frozenset((each["left"], each["right"])) for each in body["answers"]} == asked
 
 
+def test_chosen_pairs_are_asked_by_their_shares(browser, tmp_path):
+    """Two of six pairs, 19 to 1: a right page fails once in 10^6, and even shares are seen."""
+    (tmp_path / "pairs.csv").write_text(
+        f"left,right,share\n{MANY[0]},{MANY[1]},0.95\n{MANY[2]},{MANY[0]},0.05\n", "utf-8"
+    )
+    people, asked = 80, []
+    with hosted(*site_of(tmp_path, "pairs", MANY, questions=1, pairs="pairs.csv")) as host:
+        context = opened(browser, locale="en-GB")
+        page = context.new_page()
+        for _ in range(people):
+            page.goto(host.address)
+            ((pair,), _, _) = page.evaluate(RESPOND)
+            asked.append(frozenset(pair))
+            page.evaluate(FORGET)
+        context.close()
+    often = asked.count(frozenset(MANY[:2]))
+    assert {*asked} <= {frozenset(MANY[:2]), frozenset((MANY[0], MANY[2]))}
+    assert binomtest(often, people, 0.95).pvalue > 1e-6
+    assert binomtest(often, people, 0.5).pvalue < 1e-6
+
+
 def test_nothing_else_leaves_the_device(respondents):
     """Of all requests of fifty people: whose it is could be anybody's, and nobody else is asked."""
     host, answered, urls = respondents
