@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere pytest-xdist does it")
 
 CONFTEST = """
 import os, pytest
