@@ -32,7 +32,7 @@ from hushrank.estimation.common.links import Floats, Link
 from hushrank.privacy.units import NoiseKind
 
 SET_GAP = 1.0  # difference of scores between a set that nothing limits and the next item
-SET_REACH = 2.0  # standard deviations of its noise that the losses of such a set may have
+SET_REACH = 3.0  # standard deviations of its noise that the losses of such a set may have
 MOST = 0.75  # share of the items with two limits that an item lies beyond where it is far off
 LEVEL = 0.05  # intervals miss this often
 SPENT_ON_FAR = 0.002  # share of it that is spent to find pairs that need no test (`far_tail`)

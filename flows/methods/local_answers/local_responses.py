@@ -429,12 +429,6 @@ def _problems_of_debiased(config: Sections) -> Problems:
     rows = config.input
     if not isinstance(rows, InputConfig) or rows.columns.first is None:
         return
-    if rows.columns.user is None:
-        yield (
-            "input.columns.first",
-            "needs input.columns.user: how people differ follows from several answers of each; name"
-            " that column, or remove this",
-        )
     if config.privacy.max_contributions is None:
         yield (
             "privacy.max_contributions",
