@@ -88,9 +88,8 @@ class Answers:
 
     def take(self, rows: NDArray[np.int64] | Mask) -> Answers:
         """The chosen rows, in that order."""
-        owner, first = (
-            None if each is None else each[rows] for each in (self.owner, self.low_first)
-        )
+        owner = None if self.owner is None else self.owner[rows]
+        first = None if self.low_first is None else self.low_first[rows]
         return Answers(self.cell[rows], self.outcome[rows], self.epsilon[rows], owner, first)
 
     def to_blob(self) -> bytes:
