@@ -31,6 +31,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -126,6 +127,7 @@ class ItemsConfig(Section):
             return Catalogue(read.names, self.first_code or 0)
         return Catalogue(self.names or (), self.first_code or 0)
 
+    @cached_property
     def catalogue(self) -> Catalogue:
         """Items as they were read when the configuration was loaded."""
         return self._catalogue

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
 from hushrank.estimation.comparisons.planning import Exposures
-from hushrank.estimation.responses.sheet_totals import SheetShape
 from hushrank.flows.config.comparisons import MOST_ASKED, Design
 from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.section import BadRows
@@ -20,19 +19,20 @@ from hushrank.flows.methods.base import Arrays, PlannedMethod
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
-from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
 from hushrank.privacy.units import Bounding, PrivacyParams, Unit
 from hushrank.transforms.common.epsilons import EpsilonSource
-from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import SQUARES, Bounds
 from hushrank.transforms.storage.files import InputFile
 
-if TYPE_CHECKING:  # loaded by tests with points alone
+if TYPE_CHECKING:  # loaded by jobs on responses alone
     from hushrank.estimation.responses.point_totals import PointShape
+    from hushrank.estimation.responses.sheet_totals import SheetShape
+    from hushrank.pipelines.reduce.responses_job import ReduceResponses
+    from hushrank.transforms.common.randomisation import LocalAnswers
 
 
 class BoundedMechanism(Mechanism, Protocol):
@@ -69,7 +69,7 @@ class CountedMethod(PlannedMethod[B]):
     ) -> ReduceComparisons:
         """Count, within the bounds of the mechanism."""
         params, columns = mechanism.params, config.comparison_columns()
-        n_items = len(config.items.catalogue())
+        n_items = len(config.items.catalogue.names)
         factors = None
         if params.bounding is Bounding.WEIGHTS and self.counted is not None:
             factors = RowFactors(params, self.counted, n_items)
@@ -84,7 +84,7 @@ class CountedMethod(PlannedMethod[B]):
         return ReduceComparisons(
             files=files,
             columns=columns,
-            catalogue=config.items.catalogue(),
+            catalogue=config.items.catalogue,
             bounds=bounds,
             statistic=_statistic(config, self.statistic),
             people_vote=params.unit is Unit.USER and params.look > 0,
@@ -152,8 +152,10 @@ def reduce_test(
     epsilons: EpsilonSource | None = None,
 ) -> ReduceResponses:
     """Reduce the log of `config` to what it says of each pair of test items, or to `totals`."""
-    responses, catalogue = config.responses, config.items.catalogue()
+    responses, catalogue = config.responses, config.items.catalogue
     groups = None if config.groups is None else config.groups.groups()
+    from hushrank.pipelines.reduce.responses_job import ReduceResponses
+
     return ReduceResponses(
         files=files,
         columns=config.response_columns(),
@@ -203,7 +205,7 @@ def problems_of_unknown_meetings(config: Sections) -> Problems:
     """Yield problems of a method that takes partners to have met by chance, or as the file says."""
     known = config.model.exposures is not None or config.privacy.public_graph
     if config.comparisons.design is Design.ANY and not known:
-        n_items = len(config.items.catalogue())
+        n_items = len(config.items.catalogue.names)
         stated = " how often items or pairs are compared in model.exposures, or"
         text = "write random (or balanced) if chance decided which items met"
         if n_items <= MOST_DENSE_ITEMS:

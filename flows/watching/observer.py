@@ -88,18 +88,15 @@ class Observer:
                 logging.getLogger(__name__).warning(what)
 
 
-def observer_of(job: Job) -> Observer | None:
-    """The observer that the job's configuration asks for; None: nobody is told of the run.
+def observer_of(job: Job) -> Observer:
+    """The observer that the job's configuration asks for; without destinations nobody is told.
 
     Raises:
         ConfigError: a destination cannot be written, or its library is not installed.
     """
-    destinations = destinations_of(job)
-    if not destinations:
-        return None
     from hushrank.flows.watching.events import RunFacts
 
-    return Observer(RunFacts(job), destinations)
+    return Observer(RunFacts(job), destinations_of(job))
 
 
 def destinations_of(job: Job) -> tuple[Destination, ...]:
