@@ -29,6 +29,7 @@ from hushrank.flows.run.run import publish_drawn, run_release
 from hushrank.flows.run.stages import Memory, Outcome, Perform, Services, Tell, directly
 from hushrank.flows.trust.certificate.build import certified, ledger_part
 from hushrank.flows.trust.recovery import keep_checkpoint, require_remembered
+from hushrank.flows.watching.observer import observer_of
 from hushrank.privacy.accounting import Spend
 
 MEMORY = Memory(require=require_remembered, keep=keep_checkpoint)
@@ -71,12 +72,9 @@ def run_job(
         HushrankError: as `run_release`, or a destination cannot be used.
     """
     job.heads = heads_of(job.files, job.config, reducer.reader)
-    told = job.config.observability
-    if not any((told.log, told.metrics, told.traces, told.support, told.lineage)):
-        return run_release(job, services_of(reducer, perform, tell), wait)
-    from hushrank.flows.watching.observer import observer_of
-
     observer = observer_of(job)
+    if observer is None:
+        return run_release(job, services_of(reducer, perform, tell), wait)
     with observer.run() as ended:
         outcome = run_release(job, services_of(reducer, observer.watch(perform), tell), wait)
         ended(outcome)

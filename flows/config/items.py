@@ -31,7 +31,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -127,7 +126,6 @@ class ItemsConfig(Section):
             return Catalogue(read.names, self.first_code or 0)
         return Catalogue(self.names or (), self.first_code or 0)
 
-    @cached_property
     def catalogue(self) -> Catalogue:
         """Items as they were read when the configuration was loaded."""
         return self._catalogue

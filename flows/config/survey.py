@@ -269,7 +269,7 @@ class SurveyConfig(Section):
         return self._keys_of(design)
 
     def _keys_of(self, design: PublicDesign) -> tuple[int, ...]:
-        names = self.items.catalogue.names
+        names = self.items.catalogue().names
         left, right = np.nonzero(np.triu(design.pairs(names)))
         return tuple((left * len(names) + right).tolist())
 
@@ -286,7 +286,7 @@ class SurveyConfig(Section):
     def response_columns(self) -> ResponseColumns | WideColumns:
         """Columns to read in a job on test answers."""
         group = None if self.groups is None else self.groups.column
-        return self.responses.response_columns(self.items.catalogue, group)
+        return self.responses.response_columns(self.items.catalogue(), group)
 
     def ranking_columns(self) -> RankingColumns:
         """Columns to read in a job on rankings."""
@@ -299,7 +299,7 @@ class SurveyConfig(Section):
 
     def whole_ranking_columns(self) -> RankColumns | ListColumns | OneRowColumns:
         """Columns to read in rankings that are no answers to pairs, their group among them."""
-        columns = self.rankings.ranking_columns(self.items.catalogue.names)
+        columns = self.rankings.ranking_columns(self.items.catalogue().names)
         if self.groups is None or isinstance(columns, RankColumns):
             return columns
         from hushrank.transforms.rankings.person_features import GroupOfRankings
@@ -320,7 +320,7 @@ class SurveyConfig(Section):
         Raises:
             ConfigError: a ranking has fewer pairs than it should answer.
         """
-        privacy, n_items = self.privacy, len(self.items.catalogue.names)
+        privacy, n_items = self.privacy, len(self.items.catalogue())
         if privacy.mechanism is None or not privacy.mechanism.of_whole:
             return ()
         longest = min(self.rankings.max_length or n_items, n_items)
@@ -345,7 +345,7 @@ class SurveyConfig(Section):
             winner=columns.winner,
             user=columns.user if needs_user else None,
             event=columns.event,
-            words=self.comparisons.meanings(self.items.catalogue.names),
+            words=self.comparisons.meanings(self.items.catalogue().names),
             group=None if self.groups is None else self.groups.column,
             weight=columns.weight,
             most_units=0 if columns.weight is None else self.privacy.params().most_units,
@@ -367,14 +367,14 @@ class SurveyConfig(Section):
             user=columns.user if needs_user else None,
             event=None,
             epsilon=columns.epsilon,
-            words=self.comparisons.meanings(self.items.catalogue.names),
+            words=self.comparisons.meanings(self.items.catalogue().names),
         )
 
     def takes_even_graph(self) -> bool:
         """Whether `spectral.graph: auto` takes an even graph; public numbers alone decide."""
         if self.privacy.unit is not Unit.USER or self.privacy.max_contributions is None:
             return False
-        return even_graph_pays(self.privacy.params(), len(self.items.catalogue.names))
+        return even_graph_pays(self.privacy.params(), len(self.items.catalogue()))
 
     @property
     def nightly(self) -> bool:
@@ -444,7 +444,7 @@ class SurveyConfig(Section):
         _without_version(content["input"])
         if (table := content["privacy"]["epsilon_table"]) is not None:
             content["privacy"]["epsilon_table"] = counted.get(table, table)
-        names = self.items.catalogue.names
+        names = self.items.catalogue().names
         if (
             isinstance(self.input, InputConfig)
             and not by_words
@@ -455,7 +455,7 @@ class SurveyConfig(Section):
         _without_new_privacy(content["privacy"])
         content["items"] = names
         if isinstance(self.input, ResponsesConfig):
-            content["input"] |= self.input.normal_forms(self.items.catalogue)
+            content["input"] |= self.input.normal_forms(self.items.catalogue())
         if self.items.first_code and self.columns().item_names():  # 0 reads rows as no key does
             content["first_code"] = self.items.first_code
         if self.groups is not None:

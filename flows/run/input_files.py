@@ -142,10 +142,9 @@ def columns_note(config: SurveyConfig, names: Sequence[str]) -> str:
     unread = [name for name in names if name not in read]
     if not unread:
         return ""
-    items = config.items.catalogue.names
     return (
         f"{len(names) - len(unread)} of {len(names)} columns are read, for"
-        f" {len(items):,} items. Not read: {short_list(unread, MOST_COLUMNS)}."
+        f" {len(config.items.catalogue()):,} items. Not read: {short_list(unread, MOST_COLUMNS)}."
     )
 
 
@@ -163,7 +162,7 @@ def _refuse_codes(files: Sequence[InputFile], heads: Sequence[Head], config: Sur
             type_ = head.schema.field(name).type
             held = type_.value_type if is_list(type_) else type_
             if pa.types.is_integer(held) and file.format is not FileFormat.PREFLIB:
-                raise ConfigError(_codes_unclear(file, name, config.items.catalogue.names))
+                raise ConfigError(_codes_unclear(file, name, config.items.catalogue().names))
 
 
 def _codes_unclear(file: InputFile, column: str, names: Sequence[str]) -> str:

@@ -283,7 +283,7 @@ def readings(job: Job) -> tuple[Reading, ...]:
     """Ways in which values of the rows are read."""
     items, files = job.config.items, job.files
     given = GivenRows(
-        names=items.catalogue.names,
+        names=items.catalogue().names,
         formats={file.format for file in files},
         complete=all(file.path.endswith(COMPLETE_ORDERS) for file in files),
         codes=items.codes_unclear,

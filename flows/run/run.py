@@ -240,7 +240,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
     conclusion = _concluded(job, drawn)
     release = build_release(
         _provenance(job, drawn),
-        config.items.catalogue.names,
+        config.items.catalogue().names,
         conclusion.estimate,
         completed(conclusion.privacy, drawn, look, config),
         conclusion.released,

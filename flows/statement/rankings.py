@@ -121,7 +121,7 @@ class RankingCountMechanism(CountMechanism):
         Raises:
             ValueError: the calibration is not the noise that `params` needs, or has less of it.
         """
-        n_items, rankings = len(config.items.catalogue.names), config.rankings
+        n_items, rankings = len(config.items.catalogue()), config.rankings
         noise = CountMechanism.of(params, calibration, n_items, None)
         return cls(
             **{field.name: getattr(noise, field.name) for field in fields(noise)},
@@ -299,7 +299,7 @@ class RankingGuarantee:
         Raises:
             ConfigError: a ranking has fewer pairs than it should answer.
         """
-        privacy, n_items = config.privacy, len(config.items.catalogue.names)
+        privacy, n_items = config.privacy, len(config.items.catalogue())
         longest = min(config.rankings.max_length or n_items, n_items)
         most = privacy.max_contributions or 1
         bounds = privacy.local_epsilons()

@@ -103,15 +103,18 @@ class Observer:
                 logging.getLogger(__name__).warning(what)
 
 
-def observer_of(job: Job) -> Observer:
-    """The observer that the job's configuration asks for; without destinations nobody is told.
+def observer_of(job: Job) -> Observer | None:
+    """The observer that the job's configuration asks for; None: nobody is told of the run.
 
     Raises:
         ConfigError: a destination cannot be written, or its library is not installed.
     """
+    destinations = destinations_of(job)
+    if not destinations:
+        return None
     from hushrank.flows.watching.events import RunFacts
 
-    return Observer(RunFacts(job), destinations_of(job))
+    return Observer(RunFacts(job), destinations)
 
 
 def destinations_of(job: Job) -> tuple[Destination, ...]:

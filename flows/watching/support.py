@@ -115,7 +115,7 @@ def _contents(config: SurveyConfig) -> Iterator[tuple[str, str]]:
 def _configuration(config: SurveyConfig) -> dict[str, Any]:
     """The configuration as checked, with defaults; of the catalogue only the number of items."""
     content: dict[str, Any] = json.loads(config.model_dump_json(exclude={"items"}))
-    content["items"] = {"count": len(config.items.catalogue.names)}
+    content["items"] = {"count": len(config.items.catalogue())}
     return content
 
 

@@ -165,7 +165,7 @@ def calibrate_stream(
         return None
     params = config.privacy.params()
     added = replace(params, adjacency=Adjacency.ADD_REMOVE)
-    n_items, n_groups = len(config.items.catalogue.names), 1 if groups is None else len(groups)
+    n_items, n_groups = len(config.items.catalogue()), 1 if groups is None else len(groups)
     night = of(added, n_items, config.comparisons.ties.row_weight, n_groups)
     try:
         stream = stream_of(params, night, section.terms, section.workload, section.bands)

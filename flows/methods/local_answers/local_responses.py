@@ -150,7 +150,7 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
         return ReduceAnswers(
             files=files,
             columns=config.answer_columns(),
-            catalogue=config.items.catalogue,
+            catalogue=config.items.catalogue(),
             ties=mechanism.ties,
             epsilons=config.privacy.local_epsilons(),
             budget=config.privacy.answer_budget(),
@@ -183,7 +183,7 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
         return Conclusion(
             estimate=estimate,
             privacy=local_record(mechanism, parameters, shuffled),
-            released=ReleasedSums.of(pairs, config.items.catalogue.names, _bins(pairs, config)),
+            released=ReleasedSums.of(pairs, config.items.catalogue().names, _bins(pairs, config)),
             scale=scale,
             warnings=warnings,
         )
@@ -278,7 +278,7 @@ def _dishonest(pairs: WeightedPairs, config: SurveyConfig) -> Iterator[str]:
     """A warning if honest answers do not give such sums."""
     found = impossible_shares(pairs)
     if found.items or found.pairs:
-        names = config.items.catalogue.names
+        names = config.items.catalogue().names
         named = name_list([names[item] for item in found.items[:MOST_NAMED]])
         about = f"; answers about {named}" if found.items else ""
         yield (

@@ -104,7 +104,7 @@ class PrecinctTable(RankingMethod[PrecinctMechanism]):
     def calibrate(self, config: SurveyConfig) -> PrecinctMechanism:
         """Noise for every number of every level."""
         groups, params = _groups_of(config), config.privacy.params()
-        n_items = len(config.items.catalogue.names)
+        n_items = len(config.items.catalogue())
         if (cells := len(groups) * n_items) > MOST_CELLS:
             raise ConfigError(
                 f"groups.values: {len(groups):,} precincts of {n_items:,} items are {cells:,}"
@@ -154,7 +154,7 @@ class PrecinctTable(RankingMethod[PrecinctMechanism]):
         return Conclusion(
             estimate=estimate,
             privacy=precinct_record(mechanism),
-            released=ReleasedPrecincts.of(counts, config.items.catalogue.names),
+            released=ReleasedPrecincts.of(counts, config.items.catalogue().names),
             scale=Scale.VOTES,
             warnings=warnings,
             precincts=_record(counts, votes, mechanism, config),

@@ -212,7 +212,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         return ReduceRankings(
             files=files,
             columns=config.ranking_columns(),
-            catalogue=config.items.catalogue,
+            catalogue=config.items.catalogue(),
             contest=rankings.contest,
             max_length=guarantee.max_length,
             max_rankings=guarantee.max_rankings,
@@ -245,7 +245,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         no_order = bool(ranked.reason) and not publishes_plain_orders(config)
         if no_order:
             ranked = replace(
-                ranked, estimate=nothing_learned(np.zeros(len(config.items.catalogue.names)))
+                ranked, estimate=nothing_learned(np.zeros(len(config.items.catalogue())))
             )
         parameters = {"debiased": ranked.debiased, **told, **ranked.parameters}
         warnings = (*self._doubt(ranked), *of_levels, *ranked.warnings)
@@ -253,7 +253,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
             warnings = (NO_ORDER.format(ranked.reason),)
         elif not ranked.estimate.informative:
             warnings = (NO_RANKINGS,)
-        names = config.items.catalogue.names
+        names = config.items.catalogue().names
         return Conclusion(
             estimate=ranked.estimate,
             privacy=ranking_record(mechanism, parameters),
@@ -357,7 +357,7 @@ def _kemeny(drawn: LevelCounts) -> _Ranked:
 
 def refuse_too_many_items(config: SurveyConfig, facts: MethodFacts, most: int | None) -> None:
     """Raise ConfigError for a catalogue that a method cannot rank; None: it ranks any."""
-    n_items = len(config.items.catalogue.names)
+    n_items = len(config.items.catalogue())
     if most is not None and n_items > most:
         raise ConfigError(
             f"items: must be at most {most} with method: {facts.name}, got {n_items}; set method:"

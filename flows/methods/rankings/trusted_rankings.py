@@ -243,11 +243,11 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         return Conclusion(
             estimate=ranked.estimate,
             privacy=ranking_count_record(self._words(mechanism), mechanism, ranked.parameters),
-            released=released_rankings(counts, config.items.catalogue.names),
+            released=released_rankings(counts, config.items.catalogue().names),
             scale=ranked.scale,
             warnings=warnings,
             election=(
-                election_record(counts, config.items.catalogue.names, config.rules)
+                election_record(counts, config.items.catalogue().names, config.rules)
                 if ranked.estimate.informative
                 else None
             ),
@@ -320,7 +320,7 @@ def counting_job(
     return CountRankings(
         files=files,
         columns=config.whole_ranking_columns(),
-        catalogue=config.items.catalogue,
+        catalogue=config.items.catalogue(),
         contest=rankings.contest,
         max_length=mechanism.longest,
         max_rankings=mechanism.params.max_contributions,
@@ -371,13 +371,13 @@ def _of_mean_places(survey: PlannedSurvey, length: int) -> float:
 
 def longest_of(config: SurveyConfig) -> int:
     """Most items of a ranking that counts."""
-    n_items = len(config.items.catalogue.names)
+    n_items = len(config.items.catalogue())
     return min(config.rankings.max_length or n_items, n_items)
 
 
 def _below(config: SurveyConfig) -> int | None:
     """Size of the catalogue if unlisted items count as below; None: they are unknown."""
-    return len(config.items.catalogue.names) if config.rankings.unlisted is Unlisted.BELOW else None
+    return len(config.items.catalogue()) if config.rankings.unlisted is Unlisted.BELOW else None
 
 
 def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> Ranked:

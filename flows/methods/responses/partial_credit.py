@@ -135,7 +135,7 @@ def problems_of_points(config: Sections) -> Problems:
     rows = config.input
     if not isinstance(rows, ResponsesConfig) or rows.points is None:
         return
-    catalogue, most = config.items.catalogue, config.privacy.max_contributions or 0
+    catalogue, most = config.items.catalogue(), config.privacy.max_contributions or 0
     if config.privacy.unit is Unit.LOCAL:
         yield "input.points", "are not randomised one by one; write unit: user, or remove it"
     if config.groups is not None:
@@ -177,7 +177,7 @@ class PartialCredit(PlannedMethod[PointMechanism]):
 
     def calibrate(self, config: SurveyConfig) -> PointMechanism:
         """Noise on every number of sheets."""
-        catalogue = config.items.catalogue
+        catalogue = config.items.catalogue()
         problems = list(problems_of_sheets(config, "totals", MOST_STEPS))
         if len(catalogue) < FEWEST_ITEMS:
             problems.append(
@@ -218,7 +218,7 @@ class PartialCredit(PlannedMethod[PointMechanism]):
         self, drawn: Arrays, mechanism: PointMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Difficulties of items and steps, reliability, and abilities by raw score."""
-        counts, names = mechanism.counts, config.items.catalogue.names
+        counts, names = mechanism.counts, config.items.catalogue().names
         totals = PointTotals(drawn[SHEETS], mechanism.points, confidential=False)
         found = estimate_partial_credit(totals, counts.law)
         test = None
@@ -238,7 +238,7 @@ class PartialCredit(PlannedMethod[PointMechanism]):
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Totals of a simulated test, whose items have their steps at one difficulty each."""
         shape = PointShape.of(
-            config.responses.points_of(config.items.catalogue), config.privacy.params()
+            config.responses.points_of(config.items.catalogue()), config.privacy.params()
         )
         entries = np.zeros(shape.n_entries, np.int64)
         for points in survey.points(replicate, shape.points):

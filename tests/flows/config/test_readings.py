@@ -35,7 +35,7 @@ def job(folder: Path, items: Any = None, **rows: Any) -> SurveyConfig:
 
 def meanings(folder: Path, **rows: Any) -> dict[str, int]:
     config = job(folder, **rows)
-    words = config.comparisons.meanings(config.items.catalogue.names)
+    words = config.comparisons.meanings(config.items.catalogue().names)
     assert words is not None
     return dict(words.meanings)
 
