@@ -226,9 +226,9 @@ precincts: precincts=[text] elsewhere=bool districts={[text]}~ deviation=number 
 rule-result: rule=text winners=[item] possible=[item] sure=bool
 robustness: by=text first=item replaced=size changed=size bound=size~ noise_allowance=number~
     kind=text
-stream: stream=text number=count nights=count first=date participations=count gap=count
-    window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
-    answers=[number*shown]
+stream: stream=text number=count nights=count first=date participations=count~ gap=count~
+    participation?=metered~ window=count~ coefficients=[size] noise_variance=number
+    shown_variance=number noisy=[int*drawn] answers=[number*shown]
 privacy: unit=text adjacency=text~ epsilon=open delta=number rho=open~ mechanism=text
     noise_scale=number~ noise_variance=number~ sensitivity=number~ sensitivity_norm=text~
     sensitivity_l1=size~ sensitivity_l2_squared=size~ max_contributions=count~ per_item_cap=count~
@@ -323,7 +323,9 @@ domain: items=count catalogue_sha256=digest bounds=bounds groups=[text] other_ro
     stream=nights~
 bounds: max_contributions=count~ per_item_cap=count~ distinct_pairs=bool bounding=text
     max_weight=fraction~
-nights: stream=text night=count nights=count participations=count gap=count window=count~
+nights: stream=text night=count nights=count participations=count~ gap=count~
+    participation?=metered~ window=count~
+metered: rows=count pair_gap=count burst=count
 rows: kind=text settings=<settings> schedule=schedule rules=[text]
 schedule: timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text
 comparisons: *settings columns?=roles design?=text words?=outcome_words~ features?=[feature]
@@ -593,7 +595,16 @@ def fields_of(form: str) -> dict[str, tuple[str, bool]]:
 
 
 ABOVE_ZERO = {
-    *("items", "max_contributions", "per_item_cap", "max_weight", "nights", "night", "gap"),
+    *(
+        "items",
+        "max_contributions",
+        "per_item_cap",
+        "max_weight",
+        "nights",
+        "night",
+        "gap",
+        "pair_gap",
+    ),
     *("participations", "window", "times", "line", "attempt", "most_answers", "most_rankings"),
     *("longest", "grid", "pairs", "answers", "threshold", "values", "apart", "weights"),
     *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2"),
@@ -2261,6 +2272,20 @@ def stream(
     return sides * l1 * night[0], sides * l2_squared * night[1]
 
 
+def metered_rows(b: Bundle, metered: Document, column: Sequence[int], kind: str) -> Norms:
+    """All nights of a stream that counts a person's rows on pairs of items: rows on one pair are no
+    less than the gap apart, so the columns that move one cell do not overlap. That holds for cells
+    of pairs alone: rows on two pairs may be wins of one item."""
+    if kind != "pair-counts" or not b.distinct:
+        raise Wrong("rows are metered for counts of pairs, each row of a person on its own pair")
+    if not 1 <= len(column) <= metered["pair_gap"] or min(column) < 0:
+        raise Wrong("the encoder has more bands than nights lie between two rows on one pair")
+    if not 1 <= metered["burst"] <= metered["rows"]:
+        raise Wrong("more rows may count on the first night than on all nights")
+    l1 = b.sides * b.weight * metered["rows"] * sum(column)
+    return l1, b.sides * b.weight**2 * metered["rows"] * sum(each**2 for each in column)
+
+
 def count_norms(
     draw: Document, certificate: Document, release: Document, earlier: bool = False
 ) -> Norms:
@@ -2279,12 +2304,18 @@ def count_norms(
         return b.sides, b.sides
     if derivation == "stream_sensitivity":
         terms = certificate["domain"]["stream"]
+        metered = terms.get("participation")
         nights, often, gap = (terms[name] for name in ("nights", "participations", "gap"))
+        gap = metered["pair_gap"] if metered else gap
+        if gap is None or (often is None) != bool(metered):
+            raise Wrong("the nights of a stream count a person's nights or rows, one of the two")
         if len(inputs["coefficients"]) > min(gap, nights):
             raise Wrong("the encoder has more bands than nights lie between two of a person's")
         column = encoder(terms["window"], len(inputs["coefficients"]))
         if list(inputs["coefficients"]) != column or release["stream"]["coefficients"] != column:
             raise Wrong("the encoder of the stream has other coefficients than the square root")
+        if metered:
+            return metered_rows(b, metered, column, released["kind"])
         night = PLAIN[named](replace(b, sides=1, groups=1))
         return stream(night, b.sides, nights, often, gap, column)
     if derivation == "weighted_sensitivity":
@@ -2355,6 +2386,9 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         return {**counted, "row_weight": 1}
     if derivation == "weighted_sensitivity":
         return counted | inputs_of_weights(law, certificate["domain"]["bounds"], b, PLAIN[named])
+    if derivation == "stream_sensitivity" and terms.get("participation"):
+        own = {"row_weight": b.weight, "both": b.sides, "rows": terms["participation"]["rows"]}
+        return {**own, "coefficients": release["stream"]["coefficients"]}
     if derivation == "stream_sensitivity":
         own = {name: terms[name] for name in ("nights", "participations", "gap")}
         own |= {"sides": 1, "both": b.sides, "groups": 1}
@@ -4336,9 +4370,12 @@ counts -stream laplace: The scale is sensitivity / epsilon: such a change moves 
 counts -stream gaussian: Such a change moves the counts by at most {l2} as a vector (l2 norm, the
     sensitivity). Epsilon and delta are those of discrete Gaussian noise of this scale. It also
     gives zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
-stream: The answers of a person count on {nights_of} of the {nights} of the stream{apart}: the first
-    night with answers of theirs, and then each that is far enough from the last one that counted.
-    On other nights they are left out.
+stream metered: At most {metered_rows} of a person's answers count on all {nights} nights of the
+    stream together{burst_of}. Answers of a person on the same two items count at most {pair_once}.
+    Other answers are left out.
+stream -metered: The answers of a person count on {nights_of} of the {nights} of the stream{apart}:
+    the first night with answers of theirs, and then each that is far enough from the last one that
+    counted. On other nights they are left out.
 stream: One budget pays for all {nights} nights: adding nights costs nothing, so each night more
     that is released costs nobody anything more.
 stream: Each night every {entry}, zeros included{spread} got its own discrete {law} noise of
@@ -4483,8 +4520,8 @@ right-wrong-counts|sheet-totals|point-totals missing_set-aside: The sheet of a p
     item out does not count.
 sheet-totals bands: Right less wrong answers are counted apart, each number with its noise, for
     sheets of low to high raw scores; what is said of all sheets is made of the sums.
-stream: On such a night at most {L} answers of each person count, chosen at random{distinct}{cap};
-    the rest of a person's answers are not used.
+stream: On {which_night} night at most {L} answers of each person count, chosen at
+    random{distinct}{cap}; the rest of a person's answers are not used.
 """
 NOT_PROTECTED_TEXT = """
 none: Everything: what is released is exact, and may expose single answers.
@@ -4695,6 +4732,16 @@ cap: , with any one item in at most {c} of them
 [and_cap]
 cap: ~and with any one item in at most {c} of them
 :
+[burst_of]
+limited: , at most {burst} of them on the first night, and further ones as the allowance grows
+    evenly to {rows_in_all} on the last night
+:
+[pair_once]
+pair_apart: once in any {pair_gap} nights
+: once a night
+[which_night]
+metered: a
+: such a
 [nights_of]
 one_night: one night
 : at most {participations} nights
@@ -5045,10 +5092,16 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     scale = float(fraction(law["scale"]))
     of_all = math.sqrt(groups * variance_of(scale, law["kind"]))
     norms = draw["sensitivity"]
+    metered = terms.get("participation") or {}
+    rows, pair_gap, burst = (metered.get(name, 1) for name in ("rows", "pair_gap", "burst"))
+    often, gap = terms["participations"] or 0, terms["gap"] or 0
     flags = {
         "stream": True,
-        "one_night": terms["participations"] == 1,
-        "apart": terms["participations"] > 1 and terms["gap"] > 1,
+        "metered": bool(metered),
+        "limited": burst < rows,
+        "pair_apart": pair_gap > 1,
+        "one_night": often == 1,
+        "apart": often > 1 and gap > 1,
         "bands": bands > 1,
         "all_nights": window is None,
         "night_alone": window == 1,
@@ -5056,6 +5109,7 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     parts.tags.update(name for name, on in flags.items() if on)
     parts |= {
         **{name: terms[name] for name in ("nights", "participations", "gap", "window")},
+        **{"metered_rows": f"{rows:,}", "rows_in_all": rows, "pair_gap": pair_gap, "burst": burst},
         "bands": bands,
         "shown_deviation": last(scale, law["kind"]),
         "shown_of_all": last(of_all, "gaussian") if groups > 1 else "",

@@ -11,7 +11,12 @@ from hushrank.flows.config.method import MethodFacts, Methods, Problems, Section
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
-from hushrank.flows.config.schedule import NightlyBudget, StreamConfig, selects_nights
+from hushrank.flows.config.schedule import (
+    NightlyBudget,
+    ParticipationConfig,
+    StreamConfig,
+    selects_nights,
+)
 from hushrank.flows.config.section import Section
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
 from hushrank.transforms.common.catalogue import MOST_GROUPS, UNKNOWN, Catalogue
@@ -238,6 +243,8 @@ def problems_of_stream(config: Sections, methods: Methods) -> Problems:
         return
     yield from _problems_of_nights(config)
     yield from _problems_of_its_guarantee(config.privacy, config.schedule.stream)
+    if config.schedule.stream.participation is not None:
+        yield from _problems_of_its_rows(config, config.schedule.stream.participation)
 
 
 def _problems_of_nights(config: Sections) -> Problems:
@@ -286,6 +293,32 @@ def _problems_of_its_guarantee(privacy: PrivacyConfig, stream: StreamConfig) -> 
         yield (
             f"{STREAM}.bands",
             f"must be 1 with noise: laplace, got {stream.bands}; remove it, or set noise: gaussian",
+        )
+
+
+def _problems_of_its_rows(config: Sections, participation: ParticipationConfig) -> Problems:
+    """Refuse terms that count rows where they do not bound what a person moves."""
+    key, method = f"{STREAM}.participation", config.method
+    if participation.pair_gap is not None:
+        if method != "noisy-pairs":
+            yield (
+                key,
+                "with pair_gap is for method: noisy-pairs. Rows on two pairs may count for the same"
+                f" item, so a gap of pairs does not bound what a person moves in {method}; set"
+                " method: noisy-pairs, or write participations and gap",
+            )
+        if not config.privacy.distinct_pairs:
+            yield (
+                "privacy.distinct_pairs",
+                f"must be true with {key}, which counts the same two items once a night; remove"
+                " this line",
+            )
+    elif method != "noisy-counts" or config.privacy.max_contributions != 1:
+        yield (
+            key,
+            "with gap is for method: noisy-counts with privacy.max_contributions: 1, where a night"
+            " has one row of a person; write participations and gap, or for method: noisy-pairs"
+            " pair_gap",
         )
 
 

@@ -59,6 +59,7 @@ from hushrank.flows.config.runner import (
 from hushrank.flows.config.schedule import (
     ScheduleConfig,
     selects_nights,
+    with_distinct_pairs,
     with_nightly_share,
 )
 from hushrank.flows.config.section import (
@@ -185,7 +186,7 @@ class SurveyConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _share_of_the_month(cls, content: Any) -> Any:
-        return with_nightly_share(content)
+        return with_distinct_pairs(with_nightly_share(content))
 
     @model_validator(mode="before")
     @classmethod

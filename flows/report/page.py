@@ -452,11 +452,25 @@ def _stream_facts(
     return [
         ("Stream", night.stream),
         ("Nights of the stream", f"{night.nights}, from {night.first} to {night.last}"),
-        ("Nights that count per person, at most", f"{night.participations}"),
-        ("Nights from one of them to the next, at least", f"{night.gap}"),
+        *_terms_of(night),
         ("Nights shown together", "all so far" if night.window is None else f"{night.window}"),
         ("Nights over which a night is spread", f"{night.bands}"),
         (noise, number(math.sqrt(night.shown_variance))),
+    ]
+
+
+def _terms_of(night: StreamRecord) -> list[tuple[str, str]]:
+    """Terms that say what of a person counts."""
+    metered = night.participation
+    if metered is None:
+        return [
+            ("Nights that count per person, at most", f"{night.participations}"),
+            ("Nights from one of them to the next, at least", f"{night.gap}"),
+        ]
+    return [
+        ("Answers that count per person on all nights, at most", f"{metered.rows}"),
+        ("Of them on the first night, at most", f"{metered.burst}"),
+        ("Nights in which the same two items count once per person", f"{metered.pair_gap}"),
     ]
 
 

@@ -178,9 +178,11 @@ class ComparisonsKind(Kind[ReduceComparisons]):
     def _bounded(self, rows: Counting) -> Iterable[Bounded]:
         most = self.memory.rows_at_once
         if rows.n_rows > most:
-            return bound_heavy_users(rows.pieces, rows.n_rows, self._bounds, self.keyed_hash, most)
+            return bound_heavy_users(
+                rows.pieces, rows.n_rows, self._bounds, self.keyed_hash, most, rows.admit
+            )
         together = OwnedRows.concatenate(list(rows.pieces()))
-        return [bound_bucket(together, self._bounds, self.keyed_hash)]
+        return [bound_bucket(together, self._bounds, self.keyed_hash, rows.admit)]
 
     def combine(self) -> beam.CombineFn:
         """Pairs of many items are summed to sparse counts."""

@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from tests.flows.crashes import NIGHTLY, STOPPING, STREAM_FIRST, STREAM_LAST, STREAM_NEXT
+from tests.flows.crashes import (
+    METERED_NEXT,
+    NIGHTLY,
+    STOPPING,
+    STREAM_FIRST,
+    STREAM_LAST,
+    STREAM_NEXT,
+)
 from tests.flows.every_method import VARIANTS
 from tests.foreign_system import foreign_system
 from tests.loaded_process import LoadedProcess, loaded_process
@@ -64,9 +71,15 @@ def test_a_night_of_a_stream_may_be_struck_at_many_operations(struck):
     assert struck(names, 211).keys() >= {"reserved", "drawn", "committed"}
 
 
+@pytest.mark.slow
+def test_a_night_of_metered_rows_may_be_struck_at_many_operations(struck):
+    """A kill between the draw and the state of who used what loses neither and spends nothing."""
+    assert struck([METERED_NEXT], 67).keys() >= {"reserved", "drawn"}
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", [STREAM_FIRST, STREAM_NEXT, STREAM_LAST])
+@pytest.mark.parametrize("name", [STREAM_FIRST, STREAM_NEXT, STREAM_LAST, METERED_NEXT])
 def test_a_night_of_a_stream_may_be_struck_at_every_operation(name, struck):
     assert struck([name], 1).keys() == STATES
 

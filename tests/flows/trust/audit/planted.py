@@ -32,6 +32,7 @@ from hushrank.flows.run.job import read_survey
 from hushrank.flows.trust.audit import audit as whole
 from hushrank.flows.trust.audit import central
 from hushrank.flows.trust.audit.result import Part
+from hushrank.pipelines.reduce.reduction_job import NightOfStream
 from hushrank.privacy import stream as stream_module
 from hushrank.privacy.exact_minimiser import GriddedNoise, gridded
 from hushrank.privacy.noise import NoiseLaw, add_noise
@@ -55,6 +56,10 @@ ADDED: Settings = {**USER, "adjacency": "add-remove"}
 PUBLIC: Settings = {**USER, "public_graph": True, "public_graph_statement": "everybody has all"}
 LOCAL: Settings = {"unit": "local", "epsilon": 2.0}
 TRUSTED: Settings = {"unit": "user", "epsilon": 1.0, "max_contributions": 2}
+METERED: Settings = {
+    "nights": 6, "participation": {"rows": 2, "pair_gap": 3}, "show": "cumulative",
+    "first": "2026-01-01",
+}  # fmt: skip
 STREAM: Settings = {
     "nights": 365, "participations": 14, "gap": 28, "show": {"window": 28}, "first": "2026-12-01"
 }  # fmt: skip
@@ -136,6 +141,12 @@ JOBS: dict[str, Settings] = {
         GAUSSIAN,
         "noisy-counts",
         schedule={"stream": STREAM},
+    ),
+    "stream, metered rows": job(
+        {**COMPARED, "paths": ["rows-{date}.csv"]},
+        GAUSSIAN,
+        "noisy-pairs",
+        schedule={"stream": METERED},
     ),
     "debiased-rr": job(TIED, {**LOCAL, "budget": "per_user"}, "debiased-rr"),
     "debiased-rr, one answer": job(TIED, LOCAL, "debiased-rr"),
@@ -368,6 +379,15 @@ def one_night_is_charged(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(common, "stream_of", wrong)
 
 
+def other_meter(**changes: int) -> Plant:
+    """Rows are metered by other terms than the noise was computed for."""
+
+    def wrong(**given: Any) -> NightOfStream:
+        return NightOfStream(**{**given, "terms": replace(given["terms"], **changes)})
+
+    return lambda patch: patch.setattr(central, "NightOfStream", wrong)
+
+
 def nights_share_noise(patch: pytest.MonkeyPatch) -> None:
     """Noise of the first night on all nights."""
     kept: list[Any] = []
@@ -494,6 +514,8 @@ BUGS: dict[str, Bug] = {
     "no noise on zeros": Bug("counts", drawn_by(none_on_zeros), 3_000),
     "one night is charged": Bug("stream", one_night_is_charged),
     "nights share their noise": Bug("stream", nights_share_noise, 3_000),
+    "the gap of pairs is not kept": Bug("stream, metered rows", other_meter(gap=1), 3_000),
+    "rows are not metered": Bug("stream, metered rows", other_meter(rows=99, burst=99), 3_000),
     "half the noise, win-loss": Bug("win-loss", less_noise(central_noise)),
     "half the noise, stream": Bug("stream", less_noise(stream_module)),
     "half the noise, one-shot": Bug("one-shot", less_noise(noisy_counts), 20_000),

@@ -46,7 +46,15 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs, ties"),
     *("pairs, public graph", "win-loss", "one-shot", "spectral", "borda", "bradley-terry"),
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
-    *("footrule", "instant-runoff", "stream", "debiased-rr", "laplace-rr", "spectral-rr"),
+    *(
+        "footrule",
+        "instant-runoff",
+        "stream",
+        "stream, metered rows",
+        "debiased-rr",
+        "laplace-rr",
+        "spectral-rr",
+    ),
     *("mallows", "precincts"),
     *("random-pairs, hidden items", "auto", "personalized", "spectral, look", "footrule, look"),
     *("totals", "totals, Gaussian, added", "totals, groups", "totals of points"),
@@ -57,6 +65,7 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs"),
     *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
+    "stream, metered rows",
     *("totals", "totals, Gaussian, added", "totals, groups", "totals of points", "precincts"),
 )
 FAULTS = (
@@ -67,6 +76,7 @@ FAULTS = (
     *("the noise of wins alone", "L + 1 answers count", "pairs are not distinct", "no item cap"),
     *("weights are not clipped", "heavy people do not shrink", "the same noise on all counts"),
     *("the same noise in every run", "no noise on zeros", "one night is charged"),
+    *("the gap of pairs is not kept", "rows are not metered"),
     *("nights share their noise", "thresholds of twice the epsilon, debiased-rr"),
     *("thresholds of twice the epsilon, spectral-rr", "thresholds of twice the epsilon, mallows"),
     "thresholds of twice the epsilon, random-pairs, hidden items",
