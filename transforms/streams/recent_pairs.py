@@ -1,7 +1,7 @@
 """Pairs of items on which people's rows counted lately, for streams that count rows.
 
-6 bytes a pair: the number of the pair and the night. The pairs of one person are neighbours, in the
-order of people.
+6 bytes a pair: the number of the pair and the night. The pairs are in the order of people, and
+those of one person ascend, so that rows are joined by binary search.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.sorting import Mask, Order, Words
+
+_PAIR_BITS = np.uint64(32)
 
 Nights = NDArray[np.uint16]
 Pairs = NDArray[np.uint32]
@@ -58,9 +60,12 @@ class RecentPairs:
 
     def holds(self, holders: Order, pairs: Pairs, since: int) -> Mask:
         """Mark the pairs that their person holds from the night `since` or a later one."""
-        late = self.nights.astype(np.int64) >= since
-        known = _keys(self.holders[late], self.pairs[late])
-        return np.isin(_keys(holders, pairs), known)
+        late = np.flatnonzero(self.nights.astype(np.int64) >= since)
+        known, asked = _keys(self.holders[late], self.pairs[late]), _keys(holders, pairs)
+        if not len(known):
+            return np.zeros(len(asked), np.bool_)
+        place = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+        return np.asarray(known[place] == asked)
 
     def updated(
         self, places: Order, people: int, holders: Order, pairs: Pairs, night: int, since: int
@@ -74,17 +79,18 @@ class RecentPairs:
             night: the night.
             since: the first night whose pairs are still needed.
         """
-        everybody = np.concatenate([places[self.holders], holders])
-        nights = np.concatenate([self.nights, np.full(len(pairs), night, np.uint16)])
-        needed = np.flatnonzero(nights.astype(np.int64) >= since)
-        order = needed[np.argsort(everybody[needed], kind="stable")]
+        late = np.flatnonzero(self.nights.astype(np.int64) >= since)
+        known, nights = _keys(places[self.holders[late]], self.pairs[late]), self.nights[late]
+        new = np.sort(_keys(holders, pairs)) if night >= since else _keys(holders[:0], pairs[:0])
+        place = np.searchsorted(known, new)
+        keys = np.insert(known, place, new)
         return RecentPairs(
-            np.bincount(everybody[order], minlength=people).astype(np.uint16),
-            np.concatenate([self.pairs, pairs])[order],
-            nights[order],
+            np.bincount((keys >> _PAIR_BITS).astype(np.int64), minlength=people).astype(np.uint16),
+            keys.astype(np.uint32),
+            np.insert(nights, place, np.uint16(night)),
         )
 
 
 def _keys(holders: Order, pairs: Pairs) -> Words:
-    keys: Words = holders.astype(np.uint64) << np.uint64(32) | pairs
+    keys: Words = holders.astype(np.uint64) << _PAIR_BITS | pairs
     return keys

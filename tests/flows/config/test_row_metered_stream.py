@@ -50,6 +50,14 @@ def test_the_bound_of_a_night_is_not_in_the_noise(most):
     assert found == calibrate(load_config(job())).mechanism.sensitivity
 
 
+def test_laplace_noise_takes_the_sum_of_all_rows():
+    laplace = {"privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 3}}
+    mechanism = calibrate(load_config(job(laplace))).mechanism
+    assert mechanism.stream.encoder.bands == 1
+    assert mechanism.sensitivity.l1 == 2 * 60 * ONE
+    assert mechanism.spend.epsilon == 1.0
+
+
 def test_pairs_are_distinct_without_a_word():
     assert load_config(job()).privacy.distinct_pairs
     with pytest.raises(ConfigError, match=r"privacy.distinct_pairs: must be true with schedule"):
