@@ -28,7 +28,7 @@ from hushrank.privacy.units import NoiseKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hushrank.flows.interfaces.documents.plans import StreamDocument
+    from hushrank.flows.interfaces.documents.plans import PairWay, StreamDocument
 
 DEFAULT_PEOPLE, DEFAULT_ITEMS, DEFAULT_EPSILON = 10_000, 20, 1.0
 ALL_SO_FAR, NIGHT = "all", "night"
@@ -126,7 +126,7 @@ def metered_plan(request: StreamRequest, rows: int) -> tuple[PairSetting, ...]:
 
 def stream_document(plan: StreamPlan, metered: Sequence[PairSetting] = ()) -> StreamDocument:
     """Build the JSON document of a stream's plan."""
-    from hushrank.flows.interfaces.documents.plans import PairWay, StreamDocument, StreamWay
+    from hushrank.flows.interfaces.documents.plans import StreamDocument, StreamWay
 
     request = plan.request
     ways = [
@@ -155,18 +155,24 @@ def stream_document(plan: StreamPlan, metered: Sequence[PairSetting] = ()) -> St
         group_shares=request.parts if request.group_shares else (),
         settings=tuple(ways),
         recommended=ways[0] if plan.informative else None,
-        pairs=tuple(
-            PairWay(
-                participations=getattr(each.terms, "participations", None),
-                rows=getattr(each.terms, "rows", None),
-                gap=each.terms.gap,
-                bands=each.bands,
-                noise_sd=each.noise,
-                counted=each.counted,
-                noticed=100 * each.noticed,
-            )
-            for each in metered
-        ),
+        pairs=_pair_ways(metered),
+    )
+
+
+def _pair_ways(settings: Sequence[PairSetting]) -> tuple[PairWay, ...]:
+    from hushrank.flows.interfaces.documents.plans import PairWay
+
+    return tuple(
+        PairWay(
+            participations=getattr(each.terms, "participations", None),
+            rows=getattr(each.terms, "rows", None),
+            gap=each.terms.gap,
+            bands=each.bands,
+            noise_sd=each.noise,
+            counted=each.counted,
+            noticed=100 * each.noticed,
+        )
+        for each in settings
     )
 
 
