@@ -595,19 +595,10 @@ def fields_of(form: str) -> dict[str, tuple[str, bool]]:
 
 
 ABOVE_ZERO = {
-    *(
-        "items",
-        "max_contributions",
-        "per_item_cap",
-        "max_weight",
-        "nights",
-        "night",
-        "gap",
-        "pair_gap",
-    ),
+    *("items", "max_contributions", "per_item_cap", "max_weight", "nights", "night", "gap"),
     *("participations", "window", "times", "line", "attempt", "most_answers", "most_rankings"),
     *("longest", "grid", "pairs", "answers", "threshold", "values", "apart", "weights"),
-    *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2"),
+    *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2", "pair_gap"),
 }
 FEW = {"items", "nights", "times", "longest", "values", "pairs"}  # what is counted here, one by one
 
