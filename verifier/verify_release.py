@@ -2277,6 +2277,24 @@ def metered_rows(b: Bundle, metered: Document, column: Sequence[int], kind: str)
     return l1, b.sides * b.weight**2 * metered["rows"] * sum(each**2 for each in column)
 
 
+def stream_norms(b: Bundle, stated: Sequence[int], terms: Document, release: Document) -> Norms:
+    """All nights of a stream whose encoder has the coefficients `stated`, from its terms."""
+    metered, kind = terms.get("participation"), release["released"]["kind"]
+    nights, often, gap = (terms[name] for name in ("nights", "participations", "gap"))
+    gap = metered["pair_gap"] if metered else gap
+    if gap is None or (often is None) != bool(metered):
+        raise Wrong("the nights of a stream count a person's nights or rows, one of the two")
+    if len(stated) > min(gap, nights):
+        raise Wrong("the encoder has more bands than nights lie between two of a person's")
+    column = encoder(terms["window"], len(stated))
+    if list(stated) != column or release["stream"]["coefficients"] != column:
+        raise Wrong("the encoder of the stream has other coefficients than the square root")
+    if metered:
+        return metered_rows(b, metered, column, kind)
+    night = PLAIN[DERIVATION_OF.get(kind, "")](replace(b, sides=1, groups=1))
+    return stream(night, b.sides, nights, often, gap, column)
+
+
 def count_norms(
     draw: Document, certificate: Document, release: Document, earlier: bool = False
 ) -> Norms:
@@ -2294,21 +2312,7 @@ def count_norms(
     if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one
         return b.sides, b.sides
     if derivation == "stream_sensitivity":
-        terms = certificate["domain"]["stream"]
-        metered = terms.get("participation")
-        nights, often, gap = (terms[name] for name in ("nights", "participations", "gap"))
-        gap = metered["pair_gap"] if metered else gap
-        if gap is None or (often is None) != bool(metered):
-            raise Wrong("the nights of a stream count a person's nights or rows, one of the two")
-        if len(inputs["coefficients"]) > min(gap, nights):
-            raise Wrong("the encoder has more bands than nights lie between two of a person's")
-        column = encoder(terms["window"], len(inputs["coefficients"]))
-        if list(inputs["coefficients"]) != column or release["stream"]["coefficients"] != column:
-            raise Wrong("the encoder of the stream has other coefficients than the square root")
-        if metered:
-            return metered_rows(b, metered, column, released["kind"])
-        night = PLAIN[named](replace(b, sides=1, groups=1))
-        return stream(night, b.sides, nights, often, gap, column)
+        return stream_norms(b, inputs["coefficients"], certificate["domain"]["stream"], release)
     if derivation == "weighted_sensitivity":
         most = round(fraction(bounds["max_weight"] or 1) * UNIT)
         laplace, by_weights = draw["law"]["kind"] == "laplace", bounds["bounding"] == "weights"
@@ -5088,9 +5092,7 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     often, gap = terms["participations"] or 0, terms["gap"] or 0
     flags = {
         "stream": True,
-        "metered": bool(metered),
-        "limited": burst < rows,
-        "pair_apart": pair_gap > 1,
+        **{"metered": bool(metered), "limited": burst < rows, "pair_apart": pair_gap > 1},
         "one_night": often == 1,
         "apart": often > 1 and gap > 1,
         "bands": bands > 1,
