@@ -4564,8 +4564,11 @@ central user: A person who appears under several user names: each name is protec
     long it took and how large its files are.
 -none: The answers themselves, from anybody who can read the input or the confidential folder.
 large: Much in practice: epsilon = {whole_epsilon} allows a factor of {large_odds}.
-stream: On which night each person counted last, and how often, from anybody who can read the
-    confidential folder while the stream runs.
+stream metered: On which night each person counted last, how many of their answers counted, and on
+    which pairs of items lately, from anybody who can read the confidential folder while the stream
+    runs.
+stream -metered: On which night each person counted last, and how often, from anybody who can read
+    the confidential folder while the stream runs.
 stream: On which days this ran. Where schedule.empty is skip, a night without files is released like
     any other.
 """

@@ -274,6 +274,10 @@ WHO_COUNTED = (
     "On which night each person counted last, and how often, from anybody who can read the"
     " confidential folder while the stream runs."
 )
+ROWS_COUNTED = (
+    "On which night each person counted last, how many of their answers counted, and on which pairs"
+    " of items lately, from anybody who can read the confidential folder while the stream runs."
+)
 DATES_TOLD = (
     "On which days this ran. Where schedule.empty is skip, a night without files is released like"
     " any other."
@@ -308,7 +312,7 @@ def stream_statement(
                 for each in bounds(params)
             ),
         ),
-        not_protected=(*uncovered, WHO_COUNTED, DATES_TOLD),
+        not_protected=(*uncovered, ROWS_COUNTED if metered else WHO_COUNTED, DATES_TOLD),
         theorem=f"{THEOREM}; {LAW_SOURCE[mechanism.law.kind]}.",
         erratum=None,
     )

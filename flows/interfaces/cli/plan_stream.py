@@ -190,7 +190,7 @@ def show_metered(console: Console, request: StreamRequest, settings: Sequence[Pa
             f"{each.bands}",
             f"{each.noise:.3g}",
             f"{each.counted:.0%}",
-            "nothing" if each.noticed >= 1 else f"{100 * each.noticed:.2g}",
+            "nothing" if each.noticed > 0.995 else f"{100 * each.noticed:.2g}",
         )
     console.print(table)
     console.print(Text(PAIRS_LEGEND, style="dim"), soft_wrap=True)
