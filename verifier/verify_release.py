@@ -197,7 +197,7 @@ line: item=item label?=text~ rank=number score=number low=open high=open rank_lo
     rank_high=count group=count low_all?=open~ high_all?=open~ rank_low_all?=count~
     rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
 errors: centre=[number*n] covariance=[[number]*n]
-group: name=text own=number informative=bool ranking=[line*n] released=<released>
+group: name=text own=number informative=bool ranking=[line*n] released=<released> election?=election
 effect: name=text scale=number~ estimate=number low=open high=open
 look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
     noise_scale=number people?=count~
@@ -815,7 +815,7 @@ ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, 
 # Kinds that may be told by group.
 GROUPED = {
     *("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"),
-    "precinct-counts",
+    *("above-counts", "margin-counts", "net-sums", "place-counts", "precinct-counts"),
 }
 COUNTED_LISTS = (
     *("above-counts", "margin-counts", "net-sums", "place-counts", "round-counts"),
@@ -925,6 +925,11 @@ def check_extras(certificate: Document, release: Document) -> None:
         ),
         ("precincts", release.get("precincts") is not None, kind == "precinct-counts"),
         ("groups", bool(release.get("groups")), kind != "precinct-counts"),
+        (
+            "elections of groups",
+            any(each.get("election") for each in release.get("groups") or ()),
+            kind in {"above-counts", "margin-counts", "place-counts"},
+        ),
         ("robustness", release.get("robustness") is not None, is_told_lead(certificate, release)),
     ):
         if found and not made_of_it:
@@ -1018,7 +1023,37 @@ def check_paid_for(certificate: Document, release: Document, say: Findings) -> N
     )
 
 
-def check_election(release: Document, say: Findings) -> None:
+def check_elections(release: Document, say: Findings, groups: int) -> None:
+    """Elections of all rankings together and of each group, of which statements hold at once."""
+    named = release.get("groups") or ()
+    for board, draws in ((release, groups), *((each, 1) for each in named)):
+        own = {"election": board.get("election"), "released": board["released"]}
+        own["ranking"] = board["ranking"]
+        check_election({**release, **own}, say, Spread(draws, 1 + len(named)))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How noise and doubt are spread over groups.
+
+    Attributes:
+        draws: number of noise values that one number is the sum of.
+        boards: number of rankings of which statements hold at once.
+    """
+
+    draws: int
+    boards: int
+
+
+MANY_DRAWS = 60  # of Laplace noise, whose sum has tails hardly longer than normal ones
+
+
+def reach_of_sum(tail: float, deviation: float, draws: int, gaussian: bool) -> float:
+    """What the sum of so many noise values exceeds with this chance, at least."""
+    return far(tail, draws, gaussian or draws > MANY_DRAWS) * deviation if deviation else 0.0
+
+
+def check_election(release: Document, say: Findings, spread: Spread) -> None:
     """That margins are as sure as the noise allows, and winners are those of the noisy counts.
 
     Of schulze and ranked-pairs only this is checked: their winners are in the Smith set.
@@ -1049,12 +1084,12 @@ def check_election(release: Document, say: Findings) -> None:
             wrong=f"election: winners of {name} are not possible, or not as sure as is said",
         )
     if of_places:
-        check_first_places(release, say)
+        check_first_places(release, say, spread)
     else:
-        check_margins(release, say)
+        check_margins(release, say, spread)
 
 
-def check_margins(release: Document, say: Findings) -> None:
+def check_margins(release: Document, say: Findings, spread: Spread) -> None:
     """The same of elections by counts of pairs."""
     election, released = release["election"], release["released"]
     part = "margins" if released["kind"] == "margin-counts" else "above"
@@ -1062,18 +1097,21 @@ def check_margins(release: Document, say: Findings) -> None:
     n, everybody = len(items), range(len(items))
     cells, back = (1, 0) if part == "margins" else (2, 1)
     margin = [[(above[a][b] - back * above[b][a]) / weight for b in everybody] for a in everybody]
-    deviation = math.sqrt(cells * (release["privacy"]["noise_variance"] or 0.0)) / weight
+    draws, pairs = cells * spread.draws, n * (n - 1) * spread.boards
+    deviation = math.sqrt(draws * (release["privacy"]["noise_variance"] or 0.0)) / weight
     half, normal = 0.5 / weight if deviation else 0.0, NormalDist()
-    least = normal.inv_cdf(1 - 0.045 / (n * (n - 1))) * deviation + half
     sure, gaussian = election["sure_from"], "gaussian" in release["privacy"]["mechanism"]
+    least = reach_of_sum(0.045 / pairs, deviation, draws, gaussian) + half
     told = [election[name] for name in ("margin_deviation", "sure_from", "chances")]
     fits = None not in told and math.isclose(told[0], deviation, rel_tol=1e-9)
-    fits = fits and (math.isclose(sure, least, rel_tol=1e-6) if gaussian else sure >= least * 0.999)
+    if gaussian or draws <= MANY_DRAWS:
+        fits = fits and math.isclose(sure, least, rel_tol=1e-6 if gaussian else 1e-3)
+    fits = fits and sure >= least * 0.999
     say.check(fits, wrong="election: margins are not as sure as their noise allows")
     if not fits:
         return
     check_rules(election, items, margin, say)
-    apart = normal.inv_cdf(1 - 0.005 / (n * (n - 1))) * math.sqrt(2 * n) * deviation + half
+    apart = normal.inv_cdf(1 - 0.005 / pairs) * math.sqrt(2 * n) * deviation + half
     check_scored(election, items, margin, apart, say)
     if gaussian and deviation:
         check_chances(election, items, margin, say)
@@ -1151,17 +1189,23 @@ def check_chances(
         )
 
 
-def check_first_places(release: Document, say: Findings) -> None:
+def check_first_places(release: Document, say: Findings, spread: Spread) -> None:
     """That winners by places have most of these, and all within reach of the noise are possible."""
     election, released = release["election"], release["released"]
     if any(election[name] is not None for name in ("margin_deviation", "sure_from", "chances")):
         raise Wrong("election: place-counts tell no margins")
     weight, items, n = released["weights"]["places"], released["items"], len(released["places"])
-    normal = NormalDist().inv_cdf(1 - 0.05 / (n * (n - 1) * max(len(election["rules"]), 1)))
+    one, gaussian = (
+        release["privacy"]["noise_variance"],
+        "gaussian" in release["privacy"]["mechanism"],
+    )
+    tail = 0.05 / (n * (n - 1) * max(len(election["rules"]), 1) * spread.boards)
     for found in election["rules"]:
         k = int(found["rule"].partition("-")[2] or 1)
-        deviation = math.sqrt(2 * k * (release["privacy"]["noise_variance"] or 0.0)) / weight
-        reach = normal * deviation + (0.5 / weight if deviation else 0.0)
+        draws = 2 * k * spread.draws
+        deviation = math.sqrt(draws * (one or 0.0)) / weight
+        reach = reach_of_sum(tail, deviation, draws, gaussian) * 0.999
+        reach += 0.5 / weight if deviation else 0.0
         check_best(found, items, [sum(row[:k]) / weight for row in released["places"]], reach, say)
 
 
@@ -1746,10 +1790,10 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
             [whole.get("items")] * len(groups),
         ),
     }
-    for name in ("row_weight", "answer_weight", "sheet_weight", "booklets", "knots"):
+    for name in ("row_weight", "answer_weight", "sheet_weight", "booklets", "knots", "weights"):
         found[f"{name} of a group"] = [e.get(name) for e in groups], [whole.get(name)] * len(groups)
     if not certificate["domain"]["other_rows"]:
-        for name in ("wins", "losses", "ties", "right_minus_wrong", "sheets"):
+        for name in ("wins", "losses", "ties", "right_minus_wrong", "sheets", *RANKED_PARTS):
             total, parts = (
                 numbers_in(whole.get(name)),
                 [numbers_in(each.get(name)) for each in groups],
@@ -1767,6 +1811,10 @@ def numbers_in(value: Any) -> list[float]:
     """All numbers of a table, in order; of items by name."""
     if isinstance(value, dict):
         return [value[name] for name in sorted(value)]
+    if isinstance(value, int):
+        return [value]
+    if value and not isinstance(value[0], list):
+        return [*value]
     return list(itertools.chain(*(value or ())))
 
 
@@ -2154,9 +2202,12 @@ def norms_add_up(
     return known and counts(b)[place] == 2 * counts(replace(b, sides=1))[place]
 
 
-def rankings(most: int, sides: int, k: int, n: int, weights: Mapping[str, int]) -> Norms:
+def rankings(
+    most: int, sides: int, k: int, n: int, weights: Mapping[str, int], groups: int = 1
+) -> Norms:
     """Weighted parts of at most `most` lists of k items, above all others of n. A norm is convex,
-    so it is largest at a corner: `most` lists appear, or as many of opposite nets replace them."""
+    so it is largest at a corner: `most` lists appear, or as many of opposite nets replace them; or,
+    where groups are counted apart, lists of one group go and as many of another one appear."""
     if not 2 <= k <= n or most < 1 or not weights or min(weights.values()) < 1:
         raise Wrong("rankings need two items, one list and weights of at least 1")
     told = math.comb(n, 2) - math.comb(n - k, 2)
@@ -2173,6 +2224,8 @@ def rankings(most: int, sides: int, k: int, n: int, weights: Mapping[str, int]) 
     for level in LEVELS:  # one cell, or another one
         comes[level], changes[level] = (1, 1), (2, 2)
     moved = {part: most * weight for part, weight in weights.items()}
+    if sides == 2 and groups > 1:
+        comes = {part: (2 * l1, 2 * l2_squared) for part, (l1, l2_squared) in comes.items()}
     corners = (comes, changes)[:sides]
     l1 = max(sum(w * each[part][0] for part, w in moved.items()) for each in corners)
     return l1, max(sum(w * w * each[part][1] for part, w in moved.items()) for each in corners)
@@ -2300,7 +2353,8 @@ def count_norms(
     if derivation in RANKED:
         longest = release["privacy"]["parameters"]["longest_ranking"]
         weights = {part: inputs[part] for part in RANKED_PARTS if inputs.get(part)}
-        return rankings(b.rows, b.sides, longest, inputs.get("n", longest), weights)
+        apart = 1 if released["kind"] == "precinct-counts" else b.groups
+        return rankings(b.rows, b.sides, longest, inputs.get("n", longest), weights, apart)
     if derivation in OF_TESTS:
         return OF_TESTS[derivation](b, released)
     if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64
@@ -2372,6 +2426,8 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
             levels = dict.fromkeys(LEVELS, 0) | released["weights"]
             return {"L": b.rows, "sides": b.sides, **levels}
         parts = dict.fromkeys(NAMED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
+        if b.groups > 1 or "groups" in draw["inputs"]:  # earlier versions had no groups of these
+            parts["groups"] = b.groups
         longest = release["privacy"]["parameters"]["longest_ranking"]
         return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
     if derivation == "gradient_sensitivity":
@@ -3513,8 +3569,9 @@ MORE_TABLES = {
 }
 
 
-def check_scores(release: Document, say: Findings) -> None:
-    """That scores are made of what was drawn, where that takes one line; and names of items."""
+def check_scores(release: Document, say: Findings, groups: int) -> None:
+    """That scores are made of what was drawn, where that takes one line; names of items; and
+    elections, by the numbers of all `groups` together."""
     released, ranking, kind = release["released"], release["ranking"], release["released"]["kind"]
     told = released.get("scores") or released.get("wins")
     told = told if isinstance(told, dict) else None if kind == "top-list" else released.get("items")
@@ -3536,7 +3593,7 @@ def check_scores(release: Document, say: Findings) -> None:
         or [*released["effects"]] == [each["name"] for each in release["effects"]],
         wrong="release.json: the effects that are shown are not those that were drawn",
     )
-    check_election(release, say)
+    check_elections(release, say, groups)
     text = "release.json: the best items are not those that were drawn"
     say.check(
         kind != "top-list" or sorted(released["items"]) == sorted(release["top_k"]), wrong=text
@@ -5194,7 +5251,11 @@ def check_words(certificate: Document, release: Document, say: Findings) -> None
         wanted = list(said(parts, rows))
         if {"trusted", "lists"} <= parts.tags:  # people's answers are rankings here
             wanted = [
-                tuple(text.replace("answers", "rankings") for text in each) for each in wanted
+                tuple(
+                    text.replace("answers", "rankings").replace("An answer ", "A ranking ")
+                    for text in each
+                )
+                for each in wanted
             ]
         for sentence, right in itertools.zip_longest(sentences, wanted):
             if right is None or sentence not in right:
@@ -5330,7 +5391,7 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "signatures": lambda: check_signatures(files, ledger, key, say),
         "anchor": lambda: check_anchor(certificate, ledger, anchor, key, say),
         "files": lambda: check_digests(files, certificate, say),
-        "scores": lambda: check_scores(release, say),
+        "scores": lambda: check_scores(release, say, bundle_of(certificate).groups),
         "ranks": lambda: check_order(release, say, bundle_of(certificate).groups),
         "ranking.csv": lambda: check_table(files, release, say),
         "report.html": lambda: check_report(files, release, say),

@@ -292,7 +292,13 @@ def _problems_of_its_guarantee(privacy: PrivacyConfig, stream: StreamConfig) -> 
 def _problems_of_grouped_rankings(
     rankings: RankingsConfig, column: str, config: Sections
 ) -> Problems:
-    """Refuse rankings whose rows do not say once which group they are of."""
+    """Refuse rankings whose rows do not say once which group they are of, or that are private."""
+    if config.privacy.unit is Unit.LOCAL:
+        yield (
+            "groups",
+            "needs privacy.unit: user, where true rankings of each group are counted; private"
+            " rankings are counted all together. Change the unit, or remove groups",
+        )
     if rankings.layout in ("long", "pairs"):
         yield (
             "groups",
@@ -328,23 +334,24 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
         )
         if kind == "rankings":
             needed = (
-                f"does not go with method: {config.method}, which ranks all rows together; write"
-                f" method: {able}, which counts first places in each group, or run a job for each"
-                " group, at a cost of its own, or remove it"
+                f"does not go with method: {config.method}, whose counts are of all rankings"
+                f" together; write method: {able}, or run a job for each group, at a cost of its"
+                " own, or remove it"
             )
         yield "groups", needed
         return
     if groups.districts is not None and not methods[config.method].uses(DISTRICTS):
         users = " or ".join(name for name, each in methods.items() if each.uses(DISTRICTS))
         yield DISTRICTS, f"is for method: {users}; remove it"
-    if isinstance(config.input, RankingsConfig):
-        yield from _problems_of_grouped_rankings(config.input, groups.column, config)
-        return
-    if len(groups.values) > MOST_GROUPS:
+    ranked = DISTRICTS not in methods[config.method].reads  # a table of precincts ranks none
+    if ranked and len(groups.values) > MOST_GROUPS:
         yield (
             "groups.values",
             f"at most {MOST_GROUPS} groups can be ranked, got {len(groups.values)}",
         )
+    if isinstance(config.input, RankingsConfig):
+        yield from _problems_of_grouped_rankings(config.input, groups.column, config)
+        return
     yield from _problems_of_grouped_answers(config, groups.column)
 
 

@@ -22,7 +22,7 @@ TITLES = {
     "instant-runoff": "Instant-runoff",
 }
 NOT_A_COUNT = (
-    "These are statements about the ballots that were counted, for all rules at once with 95 %"
+    "These are statements about the ballots that were counted, for all {rules} at once with 95 %"
     " confidence, and no certified result: noise was added to protect voters, so an official count"
     " decides who won."
 )

@@ -139,8 +139,9 @@ def groups_note(release: Release) -> str:
     if not release.groups:
         return ""
     names = [group.name for group in release.groups]
+    given = "rankings" if release.released.ballots else "answers"
     return (
-        f"This is the ranking of all answers together. Of {name_list(names)} there"
+        f"This ranking is of all {given} together. Of {name_list(names)} there"
         f" {'is one each' if len(names) > 1 else 'is one'} in the report, ranking.csv and"
         " release.json, at the same epsilon."
     )

@@ -289,6 +289,7 @@ def render_report(
         **_words_of(release),
         **_tables(release, room),
         counts=release.released.wins_by_item() is not None,
+        given=_of_kind(release, "answers"),
         protected=_protected_in_short(release),
         downloads=downloads,
         changes=_changes(before, release, continued=continued),
@@ -327,7 +328,7 @@ def _of_some(release: Release) -> dict[str, Any]:
     if release.election is not None:
         from hushrank.flows.report.sections import election_facts
 
-        found["election"] = election_facts(release)
+        found["election"] = election_facts(release, grouped=bool(release.groups))
     if release.precincts is not None:
         from hushrank.flows.report.sections import votes_facts
 

@@ -145,26 +145,41 @@ class BoardTable:
     Attributes:
         name: name of the group.
         verdict: sentence on what the ranking says.
-        own: share of it that the group's own answers decide, in percent.
-        drawn: whether it is drawn towards the ranking of all groups.
+        how: text on what its scores follow from, the same for all groups.
+        own: share of it that the group's own answers decide, in percent; empty: all of it.
         rows: as many lines as fit, best first.
         left_out: number of lines that do not fit.
         at_once, probabilities: whether the lines have these cells; all together may say less.
+        election: winners in the group; None: the release states none.
     """
 
     name: str
     verdict: str
+    how: str
     own: str
-    drawn: bool
     rows: list[Row]
     left_out: int
     at_once: bool
     probabilities: bool
+    election: ElectionFacts | None
+
+
+DRAWN = (
+    "A score is the group's own. Where a group has few answers, its scores are drawn towards those"
+    " of all groups: its own answers decide the share that is stated, and intervals allow for that."
+)
+OF_SHEETS = (
+    "Each follows from the sheets of its group alone, so groups may differ in ability; 0 is the"
+    " mean difficulty in the group."
+)
+OF_BALLOTS = "Each follows from the rankings of its group alone."
 
 
 def board_tables(release: Release, room: int) -> list[BoardTable]:
     """A table of each group, on a page that has `room` bytes for them."""
-    tables = []
+    tables, how = [], OF_BALLOTS if release.released.ballots else DRAWN
+    if release.scale is Scale.DIFFICULTY:
+        how = OF_SHEETS
     for group, board in release.boards():
         n_rows, row_at = len(board.ranking), _rows_of(board, _axis(board))
         part = room // len(release.groups or (group,))
@@ -173,12 +188,13 @@ def board_tables(release: Release, room: int) -> list[BoardTable]:
             BoardTable(
                 name=group.name,
                 verdict=verdict(board),
-                own=f"{100 * group.own:.0f} %",
-                drawn=release.scale is not Scale.DIFFICULTY,
+                how=how,
+                own=f"{100 * group.own:.0f} %" if how is DRAWN else "",
                 rows=fit,
                 left_out=n_rows - len(fit),
                 at_once=board.says("low_all"),
                 probabilities=board.says("p_best"),
+                election=election_facts(board, grouped=True),
             )
         )
     return tables
@@ -355,11 +371,16 @@ class ElectionFacts:
     rounds: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     columns: tuple[str, ...] = ()
     how_rounds: str = ""
-    caution: str = NOT_A_COUNT
+    caution: str = ""
 
 
-def election_facts(release: Release) -> ElectionFacts | None:
-    """The facts of an election; None where the release states none."""
+def election_facts(release: Release, *, grouped: bool = False) -> ElectionFacts | None:
+    """The facts of an election; None where the release states none.
+
+    Args:
+        release: the release, or what it says of one group.
+        grouped: whether statements hold for all groups at once.
+    """
     election = release.election
     if election is None:
         return None
@@ -372,8 +393,9 @@ def election_facts(release: Release) -> ElectionFacts | None:
             "How many more ballots prefer the candidate of the row to that of the column than the"
             " other way round, by the noisy counts. The noise in each has a standard deviation of"
             f" {election.margin_deviation:.1f} ballots. A margin above {election.sure_from:.1f} is"
-            " bold: it is surely on that side without the noise, for all pairs and rules at once"
-            " with 95 % confidence."
+            " bold: it is surely on that side without the noise, for all"
+            f" {'pairs, rules and groups' if grouped else 'pairs and rules'} at once with 95 %"
+            " confidence."
         )
     rounds: dict[str, Any] = {}
     if election.rounds is not None:
@@ -385,6 +407,7 @@ def election_facts(release: Release) -> ElectionFacts | None:
         margins=margins,
         how=how,
         left_out=len(release.ranking) - len(best),
+        caution=NOT_A_COUNT.format(rules="rules and groups" if grouped else "rules"),
         **rounds,
     )
 

@@ -431,20 +431,20 @@ class PlannedSurvey:
             drawn = rng.random(ahead.shape) * below[..., -1]
             yield (drawn[..., np.newaxis] >= below[..., :-1]).sum(axis=2).astype(np.uint8)
 
-    def orders(self, replicate: int, length: int) -> Counts:
+    def orders(self, replicate: int, length: int, group: int | None = None) -> Counts:
         """Rankings of `length` items each, drawn at random, shape (people * answers, length).
 
         Each row holds items, best first, by the law of Plackett and Luce: two items of a ranking
-        are in their true order with the chance of the logistic link.
+        are in their true order with the chance of the logistic link. Of a group there are as many
+        as its share says.
 
         Raises:
             ValueError: so many rankings take too long to simulate.
         """
-        lists = self.people * self.answers
+        lists, rng, truth = self._lists(replicate, group)
         if lists * length**2 > MOST_PAIRS_OF_LISTS:
             most = int(MOST_PAIRS_OF_LISTS / (self.answers * length**2))
             raise ValueError(f"people must be at most {most:,} to simulate rankings of this length")
-        rng, truth = self._generator(1, replicate), self.truth(replicate)
         orders = np.empty((lists, length), np.int64)
         at_once = max(1, (1 << 22) // self.n_items)
         for first in range(0, lists, at_once):
@@ -457,6 +457,18 @@ class PlannedSurvey:
             else:
                 block[:] = np.argsort(-utility, axis=1)
         return orders
+
+    def _lists(
+        self, replicate: int, group: int | None
+    ) -> tuple[int, np.random.Generator, NDArray[np.float64]]:
+        """How many rankings there are, of all or of a group; their generator and true scores."""
+        if group is None:
+            rng, truth = self._generator(1, replicate), self.truth(replicate)
+            return self.people * self.answers, rng, truth
+        ends = np.rint(np.cumsum(self.shares) * self.people).astype(int)
+        people = int(np.diff(ends, prepend=0)[group])
+        rng, truth = self._generator(1, replicate, group), self.group_truth(replicate, group)
+        return people * self.answers, rng, truth
 
     def _pair_probabilities(self, truth: NDArray[np.float64]) -> NDArray[np.float64]:
         """Chance of each pair i < j in the upper triangle's order, shape (n_pairs,).

@@ -162,6 +162,16 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {**BELOW, "privacy__max_contributions": 2, "input__max_length": 2},
     ),
     "trusted places, below": ("footrule", {**BELOW, "input__max_length": 3}),
+    "trusted margins, groups": (
+        "precinct-table",
+        {**BELOW, **LAPLACE, "method": "kemeny", "privacy__epsilon": 8.0},
+    ),
+    "trusted pairs, groups": ("precinct-table", {"method": "kemeny", "privacy__epsilon": 3.0}),
+    "trusted sums, groups": (
+        "precinct-table",
+        {"method": "borda", "groups__others": "whole", "privacy__max_contributions": 2},
+    ),
+    "trusted places, groups": ("precinct-table", {**ADDED, **LAPLACE, "method": "footrule"}),
     "precincts, elsewhere, districts": (
         "precinct-table",
         {

@@ -47,7 +47,7 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("pairs, public graph", "win-loss", "one-shot", "spectral", "borda", "bradley-terry"),
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
     *("footrule", "instant-runoff", "stream", "debiased-rr", "laplace-rr", "spectral-rr"),
-    *("mallows", "precincts"),
+    *("mallows", "precincts", "borda, groups"),
     *("random-pairs, hidden items", "auto", "personalized", "spectral, look", "footrule, look"),
     *("totals", "totals, Gaussian, added", "totals, groups", "totals of points"),
 )
@@ -57,7 +57,7 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs"),
     *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
-    *("totals", "totals, Gaussian, added", "totals, groups", "totals of points", "precincts"),
+    *("borda, groups", "totals", "totals, Gaussian, added", "totals, groups", "totals of points", "precincts"),
 )
 FAULTS = (
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
@@ -76,6 +76,7 @@ FAULTS = (
     *("adjacency confused, borda", "twice L count, spectral", "half the noise, totals"),
     *("half the noise, points", "scores of points for free"),
     *("a voter in two precincts", "levels at the cost of one"),
+    "groups of rankings at the cost of one",
     *("right answers alone", "right answers alone, by group"),
     *("sheets by score for free", "how many sheets count is told"),
 )
