@@ -221,8 +221,8 @@ election: margin_deviation=number~ sure_from=number~ chances={item:number}~ rule
     rounds?=[round*rounds]~
 round: out=item possible=[item] reached=bool
 precincts: precincts=[text] elsewhere=bool districts={[text]}~ deviation=number reach=number
-    wide_deviation=number wide_reach=number votes=[[size*n]] votes_of_districts=[[size*n]]~
-    votes_of_all=[size*n]
+    wide_deviation=number wide_reach=number margin_reach?=number~ wide_margin_reach?=number~
+    votes=[[size*n]] votes_of_districts=[[size*n]]~ votes_of_all=[size*n]
 rule-result: rule=text winners=[item] possible=[item] sure=bool
 robustness: by=text first=item replaced=size changed=size bound=size~ noise_allowance=number~
     kind=text
@@ -1689,6 +1689,11 @@ def check_precincts(certificate: Document, release: Document, say: Findings) -> 
         least = NormalDist().inv_cdf(0.975) * own + (0.5 / weight if deviation else 0.0)
         fits = fits and math.isclose(told[f"{name}deviation"], own, rel_tol=1e-9)
         fits = fits and (math.isclose(reach, least, rel_tol=1e-6) if gaussian else reach >= least)
+        apart, n = told.get(f"{name}margin_reach"), len(released["items"])
+        if apart is not None:  # earlier versions stated none
+            far_apart = far(0.05 / (n * (n - 1)), 2, gaussian) * math.sqrt(2) * own
+            far_apart += 0.5 / released["weights"][level] if own else 0.0
+            fits = fits and math.isclose(apart, far_apart, rel_tol=1e-6 if gaussian else 1e-3)
     say.check(fits, wrong="precincts: errors are not those of the noise")
     votes, blocks = told["votes"], precinct_blocks(told)
     sums = [
@@ -4171,11 +4176,18 @@ def lines_of_precincts(release: Document) -> list[Document]:
     found = []
     for level, code, district, name, counts, own in levels:
         reach = told["reach" if name == "precincts" else "wide_reach"]
+        apart = told.get("margin_reach" if name == "precincts" else "wide_margin_reach")
+        first, second = sorted(counts, reverse=True)[:2]
         for item, count, votes in zip(released["items"], counts, own, strict=True):
             noisy = count / released["weights"][name]
             ends = {"low": max(noisy - reach, 0.0), "high": max(noisy + reach, 0.0)}
             line = {"level": level, "code": code, "district": district, "item": item}
-            found.append({**line, "noisy": noisy, **ends, "votes": votes})
+            line |= {"noisy": noisy, **ends, "votes": votes}
+            if apart is not None:
+                margin = noisy - (second if count == first else first) / released["weights"][name]
+                line |= {"margin": margin}
+                line |= {"margin_low": margin - apart, "margin_high": margin + apart}
+            found.append(line)
     return found
 
 

@@ -344,8 +344,16 @@ _LOST = {
 }
 
 
+NONE_OF_ROUNDS = (
+    "How many people it takes to change the winner is not stated of an instant runoff: a few"
+    " ballots may decide who leaves in a close round, and all later rounds with it."
+)
+
+
 def robustness_sentences(release: Release, shown: Mapping[str, str]) -> Iterator[str]:
     """Yield sentences for terminal and page; a bound on few people says nothing and is left out."""
+    if release.election is not None and release.election.rounds is not None:
+        yield NONE_OF_ROUNDS
     rows = release.privacy.unit is Unit.COMPARISON
     whose = "" if rows else "the answers of "
     for each in release.robustness or ():

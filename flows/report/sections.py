@@ -25,7 +25,7 @@ from hushrank.flows.release.election import (
     condorcet_sentence,
     result_cells,
 )
-from hushrank.flows.release.precincts import levels_of, precincts_sentence
+from hushrank.flows.release.precincts import leader_text, levels_of, precincts_sentence
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import (
     MEAN_ELO,
@@ -456,14 +456,17 @@ class VotesFacts:
 
     Attributes:
         names: candidates in the columns, best first.
-        rows: all together, districts, and precincts, each with the votes of the candidates.
+        rows: all together, districts, and precincts, each with the votes of the candidates, and who
+            leads by how much.
+        margins: whether the rows say who leads.
         how: text on how far they may be off.
         left_out: number of precincts that the table lacks.
         candidates_left_out: number of candidates that it lacks.
     """
 
     names: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    rows: tuple[tuple[str, tuple[str, ...], str], ...]
+    margins: bool
     how: str
     left_out: int
     candidates_left_out: int
@@ -487,9 +490,11 @@ def votes_facts(release: Release) -> VotesFacts | None:
             (
                 RULE_WORDS.get(each.level, each.code),
                 tuple(f"{each.votes[number]:,}" for number in best),
+                leader_text(each, [shown[item] for item in items]),
             )
             for each in (*above, *listed[:MOST_PRECINCTS])
         ),
+        margins=record.margin_reach is not None,
         how=precincts_sentence(record),
         left_out=max(len(listed) - MOST_PRECINCTS, 0),
         candidates_left_out=len(items) - len(best),

@@ -31,6 +31,7 @@ Counts = NDArray[np.int64]
 Activity = tuple[tuple[int, float], ...]  # answers of a person, and the share of people with them
 MOST_SIMULATED = MOST_DENSE_ITEMS  # most items; a survey is simulated as matrices of all pairs
 WHOLE = 1 - 1e-12  # a chance above this is certain, up to rounding
+MOST_CHOICES = 20_000  # of the items of a list, over which a share is averaged
 MOST_PAIRS_OF_LISTS = 2e8  # most pairs in all simulated rankings; some seconds
 MOST_WORK = 2e10  # most people times items squared of a simulated test; a minute or so
 
@@ -457,6 +458,18 @@ class PlannedSurvey:
             else:
                 block[:] = np.argsort(-utility, axis=1)
         return orders
+
+    def first_shares(self, truth: Floats, length: int) -> Floats:
+        """Share of rankings of `length` items that have each item first, shape (n,), by `orders`.
+
+        Of lists that leave items out it is the mean over many random choices of the items.
+        """
+        strength = np.exp(truth - truth.max())
+        if length == self.n_items:
+            return np.asarray(strength / strength.sum())
+        chance = self._generator(5).random((MOST_CHOICES, self.n_items))
+        chosen = strength * (chance.argsort(axis=1) < length)
+        return np.asarray((chosen / chosen.sum(axis=1, keepdims=True)).mean(axis=0))
 
     def _lists(
         self, replicate: int, group: int | None

@@ -57,7 +57,8 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs"),
     *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
-    *("borda, groups", "totals", "totals, Gaussian, added", "totals, groups", "totals of points", "precincts"),
+    *("totals", "totals, Gaussian, added", "totals, groups", "totals of points", "precincts"),
+    "borda, groups",
 )
 FAULTS = (
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
