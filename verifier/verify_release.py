@@ -335,6 +335,7 @@ feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
 rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text ties?=text
     max_length?=count~ unlisted?=text not_ranked?=[text] overvotes?=text skipped?=text
     person_features?={[value]}~ overvoted?=[text] repeated?=text write_ins?=text~
+    no_valid_vote?=text~
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ places?=[text]~
     contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
@@ -1485,8 +1486,10 @@ def tie_rule(settings: Document) -> str | None:
         return None
     if settings.get("ties") == "random":
         return "a secret coin puts them in order"
-    ends = settings.get("overvotes") == "exhaust"
-    return "the ranking ends before them" if ends else "the ranking is set aside"
+    if settings.get("overvotes") == "exhaust":
+        return "the ranking ends before them"
+    invalid = settings.get("no_valid_vote") is not None
+    return "the ranking counts as no valid vote" if invalid else "the ranking is set aside"
 
 
 def parameters_of_optimum(draw: Document, release: Document) -> Document:

@@ -180,8 +180,9 @@ def _problems_of_places(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
     """Refuse words of a place that name an item, and write-ins that are no item."""
     texts, codes = catalogue.texts
     codes = codes[: len(texts)]
-    if rows.write_ins is not None and rows.write_ins not in catalogue.names:
-        yield "input.write_ins", f"{rows.write_ins} is not one of items; add it to them"
+    for key in ("write_ins", "no_valid_vote"):
+        if (name := getattr(rows, key)) is not None and name not in catalogue.names:
+            yield f"input.{key}", f"{name} is not one of items; add it to them"
     for key in ("not_ranked", "overvoted"):
         for word in getattr(rows, key):  # words compare like cells: in lower case, and as numbers
             if (found := codes[cells_among(texts, [word])]).size:
@@ -319,8 +320,12 @@ def _problems_of_grouped_rankings(
 
 
 def problems_of_groups(config: Sections, methods: Methods) -> Problems:
-    """Refuse jobs whose rows cannot be ranked by group."""
-    groups = config.groups
+    """Refuse jobs whose rows cannot be ranked by group, or count where no group is."""
+    rows, groups = config.input, config.groups
+    invalid = rows.no_valid_vote if isinstance(rows, RankingsConfig) else None
+    if invalid is not None and not methods[config.method].uses(DISTRICTS):
+        users = " or ".join(name for name, each in methods.items() if each.uses(DISTRICTS))
+        yield "input.no_valid_vote", f"is for method: {users}, whose cell it is; remove it"
     if groups is None:
         return
     if not methods[config.method].uses("groups"):
