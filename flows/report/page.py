@@ -326,11 +326,11 @@ def _of_some(release: Release) -> dict[str, Any]:
 
         found["stream"] = stream_sentence(release.stream)
     if release.election is not None:
-        from hushrank.flows.report.sections import election_facts
+        from hushrank.flows.report.elections import election_facts
 
         found["election"] = election_facts(release, grouped=bool(release.groups))
     if release.precincts is not None:
-        from hushrank.flows.report.sections import votes_facts
+        from hushrank.flows.report.elections import votes_facts
 
         found["votes"] = votes_facts(release)
     return found

@@ -500,18 +500,12 @@ def encode_places(
         [_items_there(batch[name], catalogue, reading) for name in columns.places], axis=1
     )
     named, repeated = items >= 0, _named_before(items)
-    ends = np.zeros(items.shape, np.bool_)
-    for rule, where in (
-        (reading.end_at_tie, items == _SEVERAL),
-        (reading.end_at_gap, items == _NOBODY),
-        (reading.repeated is Repeated.EXHAUST, repeated),
-    ):
-        if rule:
-            ends |= where
+    ends = (items == _SEVERAL) & reading.end_at_tie
+    ends |= (items == _NOBODY) & reading.end_at_gap
+    ends |= repeated & (reading.repeated is Repeated.EXHAUST)
     goes_on = ~np.logical_or.accumulate(ends, axis=1)
-    counts = named & goes_on
     wrong = repeated & goes_on & (reading.repeated is Repeated.SET_ASIDE)
-    counts &= ~repeated
+    counts = named & goes_on & ~repeated
     lengths = np.count_nonzero(counts, axis=1)
     epsilon, broken = epsilons_of(batch, columns, source, table)
     profile = None if columns.features is None else columns.features.profiles_of(batch)

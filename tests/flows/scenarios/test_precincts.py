@@ -53,7 +53,7 @@ def survey(tmp_path: Path) -> Survey:
         },
         "items": {"names": NAMES},
         "groups": {"column": "precinct", "values": CODES, "districts": DISTRICTS},
-        "privacy": EXACT,
+        "privacy": {**EXACT},
         "method": "precinct-table",
         "output": "out",
         "confidential": "work",
