@@ -351,8 +351,8 @@ class Release(Record):
 
     def _groups_add_up(self) -> bool:
         """Whether leads of the groups add up to those of all together; False: there are none."""
-        boards = (self, *(self.groups or ()))
-        leads = [each.numbers for board in boards if (each := board.released.leads()) is not None]
+        counts = [self.released, *(each.released for each in self.groups or ())]
+        leads = [each.numbers for part in counts if (each := part.leads()) is not None]
         return bool(leads) and np.array_equal(leads[0], np.sum(leads[1:], axis=0))
 
     @property

@@ -504,7 +504,7 @@ def encode_places(
     ends |= (items == _NOBODY) & reading.end_at_gap
     ends |= repeated & (reading.repeated is Repeated.EXHAUST)
     goes_on = ~np.logical_or.accumulate(ends, axis=1)
-    wrong = repeated & goes_on & (reading.repeated is Repeated.SET_ASIDE)
+    wrong = np.asarray(repeated & goes_on & (reading.repeated is Repeated.SET_ASIDE))
     counts = named & goes_on & ~repeated
     lengths = np.count_nonzero(counts, axis=1)
     epsilon, broken = epsilons_of(batch, columns, source, table)

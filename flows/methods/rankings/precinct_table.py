@@ -126,8 +126,9 @@ class PrecinctTable(PlannedMethod[PrecinctMechanism]):
             calibration = calibrate_rankings(params, longest, weights)
         except ValueError as error:
             raise ConfigError(f"privacy: {error}") from None
-        own = {"precincts": groups, "districts": districts}
-        return PrecinctMechanism.of_job(config, params, calibration, weights, longest, **own)
+        return PrecinctMechanism.of_job(
+            config, params, calibration, weights, longest, precincts=groups, districts=districts
+        )
 
     def terms(self, mechanism: PrecinctMechanism) -> Terms:
         """Cost and noise."""
