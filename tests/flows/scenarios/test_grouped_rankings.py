@@ -62,7 +62,7 @@ def test_each_group_has_its_margins_and_winners(wards, command):
     assert 'aria-label="Winners by rule of South"' in page
     groups = hr.read_release(wards.output).groups
     assert [*groups] == WARDS
-    assert groups["South"].to_dict("list")["item"][0] == "Bo"
+    assert groups["South"]["item"][0].as_py() == "Bo"
 
 
 @pytest.mark.parametrize("method", ["borda", "bradley-terry", "footrule"])
