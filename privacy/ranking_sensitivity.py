@@ -268,7 +268,8 @@ def _largest(params: PrivacyParams, lists: _Lists, weights: Weights) -> Sensitiv
     comes = _between(most, 0, lists, weights)
     if params.adjacency is Adjacency.ADD_REMOVE:
         return comes
-    changes, goes = _between(most, most, lists, weights), 2 if lists.groups > 1 else 1
+    changes = _between(most, most, lists, weights)
+    goes = 2 if lists.groups > 1 else 1
     return Sensitivity(
         max(goes * comes.l1, changes.l1), max(goes * comes.l2_squared, changes.l2_squared)
     )
