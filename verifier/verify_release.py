@@ -254,7 +254,9 @@ randomised-answers: kind=text items=items epsilon=number people=[size*answers] s
     by_epsilon?=[people-of-level]~
 people-of-level: epsilon=number people=[size*answers]
 private-sums: kind=text items=items unit=number pairs=[[size]*n]~ s=[[int]*n]~ w=[[int]*n]~ g=int
-    chosen=chosen~
+    chosen=chosen~ presentation?=presentation~
+presentation: parts=[[int*5]*20] shown=[[size*n]*n] unbalanced=size share=number~ low=number~
+    high=number~ spread=number~ spread_low=number~ spread_high=number~
 chosen: low=number high=number answers=[size*20] information=[number*20] weight_of_lies=number
 private-rankings: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n]
     places=[[int*longest]*n] moments=[[int*n]*n] by_place=[[int*cells]*place_pairs]~
@@ -499,6 +501,7 @@ def sizes_of(release: Document, certificate: Document) -> Sizes:
         "cells": n * n,
         "q": q,
         "3": 3,
+        "5": 5,
         "20": 20,
         "k": parameters.get("k"),
         "rounds": n - 1,
@@ -1298,6 +1301,7 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
         )
     check_public_pairs(certificate, release, facts, say)
     effects = [each["name"] for each in release.get("effects") or ()]
+    effects += ["shown first"] if released.get("presentation") else []
     known = FACTS_STATED | {f"the covariate {name}, and its scale" for name in effects}
     unknown = [each for each in facts if each not in known]
     twice = len(facts) < len(certificate["public_facts"])
@@ -1586,6 +1590,13 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
         say.check(True, "numbers of the mechanism follow from the draws")
     for name in unlike_levels(release):
         say.check(False, wrong=f"release.json: {name} does not fit the levels of epsilon")
+    if release["released"].get("presentation"):
+        unfit = list(unlike_order(release["released"]))
+        say.check(
+            not unfit,
+            "the effect of the item shown first follows from its sums",
+            wrong=f"release.json: {', '.join(unfit)} does not follow from the sums",
+        )
     if release.get("personal") or release["released"].get("by_profile"):
         unfit = list(unlike_profiles(certificate, release))
         say.check(
@@ -1838,6 +1849,45 @@ def not_counts(certificate: Document, release: Document) -> Iterator[str]:
         for name, step in steps.items():
             if any(each * step % 1 for each in numbers_in(board["released"].get(name))):
                 yield f"released.{name}"
+
+
+def unlike_order(released: Document) -> Iterator[str]:
+    """What a release says of the item shown first, and its own sums do not."""
+    told, shown = released["presentation"], released["presentation"]["shown"]
+    n = len(shown)
+    pairs = [(shown[i][j], shown[j][i], i, j) for i in range(n) for j in range(i + 1, n)]
+    found = {"unbalanced": sum((a - b) ** 2 > 16 * (a + b) for a, b, *_ in pairs)}
+    names = ("share", "low", "high", "spread", "spread_low", "spread_high")
+    found |= dict.fromkeys(names)
+    sums = told["parts"]
+    U, V, T, X, D = map(sum, zip(*sums, strict=True))
+    if sum(map(sum, released["w"])) != V:
+        yield "released.presentation.parts"
+    if not found["unbalanced"] and all(part[4] > 0 for part in sums):
+
+        def off_by(parts: Iterable[float]) -> float:
+            return 2.0930240544083087 * math.sqrt(20 / 19 * sum(each**2 for each in parts))
+
+        mean, own = U / V, X / D
+        variance = T / D - own**2
+        reach = off_by(u - mean * v for u, v, *_ in sums) / V
+        s, w = released["s"], released["w"]
+        uneven = [
+            (a - b) * min(max(s[i][j] / w[i][j] - 0.5, -0.5), 0.5)
+            for a, b, i, j in pairs
+            if w[i][j]
+        ]
+        reach += 2 * abs(sum(uneven)) / sum(a + b for a, b, *_ in pairs)
+        slack = (own**2 - variance, 2 * own)
+        error = off_by(t - slack[1] * x + slack[0] * d for _, _, t, x, d in sums) / D
+        values = [(1 + each) / 2 for each in (mean, mean - reach, mean + reach)]
+        ends = (variance, variance - error, max(variance, 0.0) + error)
+        values += [math.sqrt(min(max(each, 0.0), 1.0)) / 2 for each in ends]
+        found |= dict(zip(names, (min(max(each, 0.0), 1.0) for each in values), strict=True))
+    for name, value in found.items():
+        said = told[name]
+        if (said is None) != (value is None) or abs((said or 0) - (value or 0)) > 1e-9:
+            yield f"released.presentation.{name}"
 
 
 def unlike_levels(release: Document) -> Iterator[str]:

@@ -48,10 +48,12 @@ def takes_extras(config: Sections, facts: MethodFacts) -> bool:
     """
     rows, uses = config.input, facts.uses
     tied = isinstance(rows, InputConfig) and rows.ties is Ties.MODEL
-    covariates = isinstance(rows, InputConfig) and bool(rows.covariates)
+    features = isinstance(rows, InputConfig) and bool(rows.features)
+    first = isinstance(rows, InputConfig) and rows.columns.first is not None
     return (
         (config.groups is None or uses("groups"))
-        and (not covariates or uses("input.features"))
+        and (not features or uses("input.features"))
+        and (not first or uses("input.features") or uses("input.columns.first"))
         and (not tied or uses(TIE_MODEL))
         and (config.schedule.stream is None or facts.streams)
         and not any(problems_of_weights(config, facts))
@@ -86,12 +88,14 @@ def _problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods
     """Refuse covariates that the method does not use."""
     if not isinstance(config.input, InputConfig) or own.uses("input.features"):
         return
+    first = config.input.columns.first is not None and not own.uses("input.columns.first")
     for key, given in (
         ("input.features", bool(config.input.features)),
-        ("input.columns.first", config.input.columns.first is not None),
+        ("input.columns.first", first),
     ):
         if given:
-            users = " or ".join(n for n, each in methods.items() if each.uses("input.features"))
+            using = {"input.features", key}
+            users = " or ".join(n for n, each in methods.items() if any(map(each.uses, using)))
             yield key, f"is for method: {users}; remove it, or write that method"
 
 

@@ -368,6 +368,7 @@ class SurveyConfig(Section):
             event=None,
             epsilon=columns.epsilon,
             words=self.comparisons.meanings(self.items.catalogue().names),
+            first=columns.first,
         )
 
     def takes_even_graph(self) -> bool:

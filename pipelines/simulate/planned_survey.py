@@ -23,7 +23,6 @@ from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, PairCounts
 from hushrank.estimation.comparisons.planning import Exposures
 from hushrank.estimation.fit.weighted_pairs import UNITS, weighted_sums
 from hushrank.estimation.ties.tie_models import TieModel, outcomes_of
-from hushrank.pipelines.simulate.simulated_rows import draw_distinct
 from hushrank.transforms.common.schema import Ties
 
 ROUND_TOTAL = 1e9  # exposures are scaled to it before the fit, so that none is near zero
@@ -390,6 +389,8 @@ class PlannedSurvey:
             ends = np.rint(np.cumsum([0.0, *self.shares]) * self.people).astype(int)
             everybody, truth = int(np.diff(ends)[group]), self.group_truth(replicate, group)
         rng, at_once = self._generator(1, replicate, *own), max(1, (1 << 22) // self.n_items)
+        from hushrank.pipelines.simulate.simulated_rows import draw_distinct
+
         for first in range(0, everybody, at_once):
             people = min(at_once, everybody - first)
             answered = np.zeros((people, self.n_items), bool)

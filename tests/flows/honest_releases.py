@@ -121,6 +121,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "debiased-rr",
         {**RANGE, **AT_SOURCE, "privacy__max_contributions": 3, "input__ties": "drop"},
     ),
+    "answers, who was first": (
+        "debiased-rr",
+        {"privacy__max_contributions": 3, "input__columns__first": "item_i"},
+    ),
     "answers, link by likelihood": ("debiased-rr", {"model": {"link": "auto"}}),
     "answers per user, range": (
         "debiased-rr, per user",

@@ -19,7 +19,7 @@ from hushrank.flows.planning.plan.survey import Setting, answers_of, is_right, p
 from hushrank.flows.planning.plan.world import SHARES, Accuracy, World
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.terminal import Console
-from hushrank.privacy.units import Bounding
+from hushrank.privacy.units import Bounding, Unit
 
 RECOMMENDED = "<- recommended"
 NOT_RIGHT = "<- not suited to this design"
@@ -350,7 +350,8 @@ def _source_text(config: SurveyConfig, settings: Sequence[Setting], world: World
         )
     noun = "ranking" if config.input.kind == "rankings" else "answer"
     nouns = noun if answers == "1" else f"{noun}s"
-    covariates = isinstance(config.input, InputConfig) and config.input.covariates
+    central = config.privacy.unit is not Unit.LOCAL
+    covariates = isinstance(config.input, InputConfig) and config.input.covariates and central
     effects = ", without effects of covariates" if covariates else ""
     return (
         f"(simulated: {people} people with {answers} {nouns} each and true scores of"

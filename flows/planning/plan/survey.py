@@ -472,5 +472,6 @@ def _rounded(people: int) -> int:
 
 def _is_plain(config: SurveyConfig) -> bool:
     """Whether the formulas cover the job: no stream of nights, and no covariates."""
-    covariates = config.input.kind == "comparisons" and config.comparisons.covariates
+    local = config.privacy.unit is Unit.LOCAL  # who was shown first changes no score there
+    covariates = config.input.kind == "comparisons" and config.comparisons.covariates and not local
     return config.schedule.stream is None and not covariates
