@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
@@ -37,11 +38,13 @@ from hushrank.flows.release.wording import (
     verdict,
 )
 from hushrank.flows.report.drawings import Curve, curves
-from hushrank.flows.report.elections import ElectionFacts, election_facts
 from hushrank.flows.report.figures import CONFIDENCE, ReportFigure
 from hushrank.flows.report.svg import WIDTH, drawing, element, picture_bytes, text
 from hushrank.transforms.common.plain_text import short
 from hushrank.transforms.common.schema import Ties
+
+if TYPE_CHECKING:
+    from hushrank.flows.report.elections import ElectionFacts
 
 LONG = 1000  # longer rankings show the best and worst, the rest on request
 SHOWN_BEST, SHOWN_WORST = 50, 10
@@ -186,10 +189,18 @@ def board_tables(release: Release, room: int) -> list[BoardTable]:
                 left_out=n_rows - len(fit),
                 at_once=board.says("low_all"),
                 probabilities=board.says("p_best"),
-                election=election_facts(board, grouped=True),
+                election=_election_of(board),
             )
         )
     return tables
+
+
+def _election_of(board: Release) -> ElectionFacts | None:
+    if board.election is None:
+        return None
+    from hushrank.flows.report.elections import election_facts
+
+    return election_facts(board, grouped=True)
 
 
 def _rows_of(release: Release, axis: Axis) -> Callable[[int], Row]:
