@@ -7,6 +7,7 @@ UV_VERSION := uv>=0.11,<0.14
 # a fifth of the processors would stand idle, more while one worker waits for an engine.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3)
 ARGS ?=
+SYSTEMS ?= linux darwin win32
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -103,7 +104,7 @@ lint: setup  ## Check style and formatting with ruff
 types: setup  ## Check types with mypy, strict, as on Linux, macOS and Windows
 	@rm -rf build/types && mkdir -p build/types/hushrank
 	@ln -s $(CURDIR)/entry/* $(patsubst %/__init__.py,$(CURDIR)/%,$(filter-out entry/%,$(wildcard */__init__.py))) build/types/hushrank
-	@printf '%s\n' linux darwin win32 | xargs -P 2 -I@ sh -c 'echo mypy --platform @ && $(BIN)/mypy --platform @ --cache-dir .mypy_cache/@'
+	@printf '%s\n' $(SYSTEMS) | xargs -P 2 -I@ sh -c 'echo mypy --platform @ && $(BIN)/mypy --platform @ --cache-dir .mypy_cache/@'
 
 wheel-test: setup  ## Build the wheel, install it away from the tree and run the tests against it
 	@rm -rf build/dist

@@ -18,7 +18,7 @@ import absl.logging
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import go_cloud_storage
+from tests import forked_workers, go_cloud_storage
 from tests.systems import left_out
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,7 +54,9 @@ SECONDS_TO_END = 120  # of a process whose tests are over
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The first of several processes finds no tests: see `pytest_collection_finish`."""
+    """Of several processes that each find the tests, the first finds none."""
+    if forked_workers.take_over(config):
+        return
     if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
         gc.enable()
 

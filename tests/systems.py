@@ -10,6 +10,7 @@ import sys
 _COLLECTOR = "the collector runs on Linux alone"
 _ENGINES = "Flink and Spark are started as clusters on Linux alone"
 _CLOUD = "Terraform, the image and the containers are checked on Linux alone"
+_FORKS = "elsewhere pytest-xdist starts the workers"
 _IMITATES = "imitates the other systems, on Linux"
 _MEASURED = "measures or bounds memory and open files as Linux counts them"
 _SIGNALS = "kills or stops processes by signals"
@@ -32,6 +33,7 @@ LINUX_ALONE = {
     "tests/pipelines/scenarios/test_flink.py": _ENGINES,
     "tests/pipelines/scenarios/test_memory.py": _MEASURED,
     "tests/pipelines/scenarios/test_spark.py": _ENGINES,
+    "tests/test_forked_workers.py": _FORKS,
     "tests/test_grants.py": _CLOUD,
     "tests/test_infra.py": _CLOUD,
     "tests/test_opened_files.py": _MEASURED,

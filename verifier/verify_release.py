@@ -197,7 +197,7 @@ line: item=item label?=text~ rank=number score=number low=open high=open rank_lo
     rank_high=count group=count low_all?=open~ high_all?=open~ rank_low_all?=count~
     rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
 errors: centre=[number*n] covariance=[[number]*n]
-group: name=text own=number informative=bool ranking=[line*n] released=<released>
+group: name=text own=number informative=bool ranking=[line*n] released=<released> election?=election
 effect: name=text scale=number~ estimate=number low=open high=open
 look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
     noise_scale=number people?=count~
@@ -221,8 +221,8 @@ election: margin_deviation=number~ sure_from=number~ chances={item:number}~ rule
     rounds?=[round*rounds]~
 round: out=item possible=[item] reached=bool
 precincts: precincts=[text] elsewhere=bool districts={[text]}~ deviation=number reach=number
-    wide_deviation=number wide_reach=number votes=[[size*n]] votes_of_districts=[[size*n]]~
-    votes_of_all=[size*n]
+    wide_deviation=number wide_reach=number margin_reach?=number~ wide_margin_reach?=number~
+    votes=[[size*n]] votes_of_districts=[[size*n]]~ votes_of_all=[size*n]
 rule-result: rule=text winners=[item] possible=[item] sure=bool
 robustness: by=text first=item replaced=size changed=size bound=size~ noise_allowance=number~
     kind=text
@@ -254,7 +254,9 @@ randomised-answers: kind=text items=items epsilon=number people=[size*answers] s
     by_epsilon?=[people-of-level]~
 people-of-level: epsilon=number people=[size*answers]
 private-sums: kind=text items=items unit=number pairs=[[size]*n]~ s=[[int]*n]~ w=[[int]*n]~ g=int
-    chosen=chosen~
+    chosen=chosen~ presentation?=presentation~
+presentation: parts=[[int*5]*20] shown=[[size*n]*n] unbalanced=size share=number~ low=number~
+    high=number~ spread=number~ spread_low=number~ spread_high=number~
 chosen: low=number high=number answers=[size*20] information=[number*20] weight_of_lies=number
 private-rankings: kind=text items=items rankings=[size*lengths] wins=[[int*n]*n]
     places=[[int*longest]*n] moments=[[int*n]*n] by_place=[[int*cells]*place_pairs]~
@@ -337,6 +339,7 @@ feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
 rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text ties?=text
     max_length?=count~ unlisted?=text not_ranked?=[text] overvotes?=text skipped?=text
     person_features?={[value]}~ overvoted?=[text] repeated?=text write_ins?=text~
+    no_valid_vote?=text~
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ places?=[text]~
     contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
@@ -500,6 +503,7 @@ def sizes_of(release: Document, certificate: Document) -> Sizes:
         "cells": n * n,
         "q": q,
         "3": 3,
+        "5": 5,
         "20": 20,
         "k": parameters.get("k"),
         "rounds": n - 1,
@@ -817,7 +821,7 @@ ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, 
 # Kinds that may be told by group.
 GROUPED = {
     *("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"),
-    "precinct-counts",
+    *("above-counts", "margin-counts", "net-sums", "place-counts", "precinct-counts"),
 }
 COUNTED_LISTS = (
     *("above-counts", "margin-counts", "net-sums", "place-counts", "round-counts"),
@@ -927,6 +931,11 @@ def check_extras(certificate: Document, release: Document) -> None:
         ),
         ("precincts", release.get("precincts") is not None, kind == "precinct-counts"),
         ("groups", bool(release.get("groups")), kind != "precinct-counts"),
+        (
+            "elections of groups",
+            any(each.get("election") for each in release.get("groups") or ()),
+            kind in {"above-counts", "margin-counts", "place-counts"},
+        ),
         ("robustness", release.get("robustness") is not None, is_told_lead(certificate, release)),
     ):
         if found and not made_of_it:
@@ -1020,7 +1029,37 @@ def check_paid_for(certificate: Document, release: Document, say: Findings) -> N
     )
 
 
-def check_election(release: Document, say: Findings) -> None:
+def check_elections(release: Document, say: Findings, groups: int) -> None:
+    """Elections of all rankings together and of each group, of which statements hold at once."""
+    named = release.get("groups") or ()
+    for board, draws in ((release, groups), *((each, 1) for each in named)):
+        own = {"election": board.get("election"), "released": board["released"]}
+        own["ranking"] = board["ranking"]
+        check_election({**release, **own}, say, Spread(draws, 1 + len(named)))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How noise and doubt are spread over groups.
+
+    Attributes:
+        draws: number of noise values that one number is the sum of.
+        boards: number of rankings of which statements hold at once.
+    """
+
+    draws: int
+    boards: int
+
+
+MANY_DRAWS = 60  # of Laplace noise, whose sum has tails hardly longer than normal ones
+
+
+def reach_of_sum(tail: float, deviation: float, draws: int, gaussian: bool) -> float:
+    """What the sum of so many noise values exceeds with this chance, at least."""
+    return far(tail, draws, gaussian or draws > MANY_DRAWS) * deviation if deviation else 0.0
+
+
+def check_election(release: Document, say: Findings, spread: Spread) -> None:
     """That margins are as sure as the noise allows, and winners are those of the noisy counts.
 
     Of schulze and ranked-pairs only this is checked: their winners are in the Smith set.
@@ -1051,12 +1090,12 @@ def check_election(release: Document, say: Findings) -> None:
             wrong=f"election: winners of {name} are not possible, or not as sure as is said",
         )
     if of_places:
-        check_first_places(release, say)
+        check_first_places(release, say, spread)
     else:
-        check_margins(release, say)
+        check_margins(release, say, spread)
 
 
-def check_margins(release: Document, say: Findings) -> None:
+def check_margins(release: Document, say: Findings, spread: Spread) -> None:
     """The same of elections by counts of pairs."""
     election, released = release["election"], release["released"]
     part = "margins" if released["kind"] == "margin-counts" else "above"
@@ -1064,18 +1103,21 @@ def check_margins(release: Document, say: Findings) -> None:
     n, everybody = len(items), range(len(items))
     cells, back = (1, 0) if part == "margins" else (2, 1)
     margin = [[(above[a][b] - back * above[b][a]) / weight for b in everybody] for a in everybody]
-    deviation = math.sqrt(cells * (release["privacy"]["noise_variance"] or 0.0)) / weight
+    draws, pairs = cells * spread.draws, n * (n - 1) * spread.boards
+    deviation = math.sqrt(draws * (release["privacy"]["noise_variance"] or 0.0)) / weight
     half, normal = 0.5 / weight if deviation else 0.0, NormalDist()
-    least = normal.inv_cdf(1 - 0.045 / (n * (n - 1))) * deviation + half
     sure, gaussian = election["sure_from"], "gaussian" in release["privacy"]["mechanism"]
+    least = reach_of_sum(0.045 / pairs, deviation, draws, gaussian) + half
     told = [election[name] for name in ("margin_deviation", "sure_from", "chances")]
     fits = None not in told and math.isclose(told[0], deviation, rel_tol=1e-9)
-    fits = fits and (math.isclose(sure, least, rel_tol=1e-6) if gaussian else sure >= least * 0.999)
+    if gaussian or draws <= MANY_DRAWS:
+        fits = fits and math.isclose(sure, least, rel_tol=1e-6 if gaussian else 1e-3)
+    fits = fits and sure >= least * 0.999
     say.check(fits, wrong="election: margins are not as sure as their noise allows")
     if not fits:
         return
     check_rules(election, items, margin, say)
-    apart = normal.inv_cdf(1 - 0.005 / (n * (n - 1))) * math.sqrt(2 * n) * deviation + half
+    apart = normal.inv_cdf(1 - 0.005 / pairs) * math.sqrt(2 * n) * deviation + half
     check_scored(election, items, margin, apart, say)
     if gaussian and deviation:
         check_chances(election, items, margin, say)
@@ -1153,17 +1195,23 @@ def check_chances(
         )
 
 
-def check_first_places(release: Document, say: Findings) -> None:
+def check_first_places(release: Document, say: Findings, spread: Spread) -> None:
     """That winners by places have most of these, and all within reach of the noise are possible."""
     election, released = release["election"], release["released"]
     if any(election[name] is not None for name in ("margin_deviation", "sure_from", "chances")):
         raise Wrong("election: place-counts tell no margins")
     weight, items, n = released["weights"]["places"], released["items"], len(released["places"])
-    normal = NormalDist().inv_cdf(1 - 0.05 / (n * (n - 1) * max(len(election["rules"]), 1)))
+    one, gaussian = (
+        release["privacy"]["noise_variance"],
+        "gaussian" in release["privacy"]["mechanism"],
+    )
+    tail = 0.05 / (n * (n - 1) * max(len(election["rules"]), 1) * spread.boards)
     for found in election["rules"]:
         k = int(found["rule"].partition("-")[2] or 1)
-        deviation = math.sqrt(2 * k * (release["privacy"]["noise_variance"] or 0.0)) / weight
-        reach = normal * deviation + (0.5 / weight if deviation else 0.0)
+        draws = 2 * k * spread.draws
+        deviation = math.sqrt(draws * (one or 0.0)) / weight
+        reach = reach_of_sum(tail, deviation, draws, gaussian) * 0.999
+        reach += 0.5 / weight if deviation else 0.0
         check_best(found, items, [sum(row[:k]) / weight for row in released["places"]], reach, say)
 
 
@@ -1255,6 +1303,7 @@ def check_public(certificate: Document, release: Document, say: Findings) -> Non
         )
     check_public_pairs(certificate, release, facts, say)
     effects = [each["name"] for each in release.get("effects") or ()]
+    effects += ["shown first"] if released.get("presentation") else []
     known = FACTS_STATED | {f"the covariate {name}, and its scale" for name in effects}
     unknown = [each for each in facts if each not in known]
     twice = len(facts) < len(certificate["public_facts"])
@@ -1443,8 +1492,10 @@ def tie_rule(settings: Document) -> str | None:
         return None
     if settings.get("ties") == "random":
         return "a secret coin puts them in order"
-    ends = settings.get("overvotes") == "exhaust"
-    return "the ranking ends before them" if ends else "the ranking is set aside"
+    if settings.get("overvotes") == "exhaust":
+        return "the ranking ends before them"
+    invalid = settings.get("no_valid_vote") is not None
+    return "the ranking counts as no valid vote" if invalid else "the ranking is set aside"
 
 
 def parameters_of_optimum(draw: Document, release: Document) -> Document:
@@ -1541,6 +1592,13 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
         say.check(True, "numbers of the mechanism follow from the draws")
     for name in unlike_levels(release):
         say.check(False, wrong=f"release.json: {name} does not fit the levels of epsilon")
+    if release["released"].get("presentation"):
+        unfit = list(unlike_order(release["released"]))
+        say.check(
+            not unfit,
+            "the effect of the item shown first follows from its sums",
+            wrong=f"release.json: {', '.join(unfit)} does not follow from the sums",
+        )
     if release.get("personal") or release["released"].get("by_profile"):
         unfit = list(unlike_profiles(certificate, release))
         say.check(
@@ -1647,6 +1705,11 @@ def check_precincts(certificate: Document, release: Document, say: Findings) -> 
         least = NormalDist().inv_cdf(0.975) * own + (0.5 / weight if deviation else 0.0)
         fits = fits and math.isclose(told[f"{name}deviation"], own, rel_tol=1e-9)
         fits = fits and (math.isclose(reach, least, rel_tol=1e-6) if gaussian else reach >= least)
+        apart, n = told.get(f"{name}margin_reach"), len(released["items"])
+        if apart is not None:  # earlier versions stated none
+            far_apart = far(0.05 / (n * (n - 1)), 2, gaussian) * math.sqrt(2) * own
+            far_apart += 0.5 / released["weights"][level] if own else 0.0
+            fits = fits and math.isclose(apart, far_apart, rel_tol=1e-6 if gaussian else 1e-3)
     say.check(fits, wrong="precincts: errors are not those of the noise")
     votes, blocks = told["votes"], precinct_blocks(told)
     sums = [
@@ -1748,10 +1811,10 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
             [whole.get("items")] * len(groups),
         ),
     }
-    for name in ("row_weight", "answer_weight", "sheet_weight", "booklets", "knots"):
+    for name in ("row_weight", "answer_weight", "sheet_weight", "booklets", "knots", "weights"):
         found[f"{name} of a group"] = [e.get(name) for e in groups], [whole.get(name)] * len(groups)
     if not certificate["domain"]["other_rows"]:
-        for name in ("wins", "losses", "ties", "right_minus_wrong", "sheets"):
+        for name in ("wins", "losses", "ties", "right_minus_wrong", "sheets", *RANKED_PARTS):
             total, parts = (
                 numbers_in(whole.get(name)),
                 [numbers_in(each.get(name)) for each in groups],
@@ -1769,6 +1832,10 @@ def numbers_in(value: Any) -> list[float]:
     """All numbers of a table, in order; of items by name."""
     if isinstance(value, dict):
         return [value[name] for name in sorted(value)]
+    if isinstance(value, int):
+        return [value]
+    if value and not isinstance(value[0], list):
+        return [*value]
     return list(itertools.chain(*(value or ())))
 
 
@@ -1784,6 +1851,45 @@ def not_counts(certificate: Document, release: Document) -> Iterator[str]:
         for name, step in steps.items():
             if any(each * step % 1 for each in numbers_in(board["released"].get(name))):
                 yield f"released.{name}"
+
+
+def unlike_order(released: Document) -> Iterator[str]:
+    """What a release says of the item shown first, and its own sums do not."""
+    told, shown = released["presentation"], released["presentation"]["shown"]
+    n = len(shown)
+    pairs = [(shown[i][j], shown[j][i], i, j) for i in range(n) for j in range(i + 1, n)]
+    found = {"unbalanced": sum((a - b) ** 2 > 16 * (a + b) for a, b, *_ in pairs)}
+    names = ("share", "low", "high", "spread", "spread_low", "spread_high")
+    found |= dict.fromkeys(names)
+    sums = told["parts"]
+    U, V, T, X, D = map(sum, zip(*sums, strict=True))
+    if sum(map(sum, released["w"])) != V:
+        yield "released.presentation.parts"
+    if not found["unbalanced"] and all(part[4] > 0 for part in sums):
+
+        def off_by(parts: Iterable[float]) -> float:
+            return 2.0930240544083087 * math.sqrt(20 / 19 * sum(each**2 for each in parts))
+
+        mean, own = U / V, X / D
+        variance = T / D - own**2
+        reach = off_by(u - mean * v for u, v, *_ in sums) / V
+        s, w = released["s"], released["w"]
+        uneven = [
+            (a - b) * min(max(s[i][j] / w[i][j] - 0.5, -0.5), 0.5)
+            for a, b, i, j in pairs
+            if w[i][j]
+        ]
+        reach += 2 * abs(sum(uneven)) / sum(a + b for a, b, *_ in pairs)
+        slack = (own**2 - variance, 2 * own)
+        error = off_by(t - slack[1] * x + slack[0] * d for _, _, t, x, d in sums) / D
+        values = [(1 + each) / 2 for each in (mean, mean - reach, mean + reach)]
+        ends = (variance, variance - error, max(variance, 0.0) + error)
+        values += [math.sqrt(min(max(each, 0.0), 1.0)) / 2 for each in ends]
+        found |= dict(zip(names, (min(max(each, 0.0), 1.0) for each in values), strict=True))
+    for name, value in found.items():
+        said = told[name]
+        if (said is None) != (value is None) or abs((said or 0) - (value or 0)) > 1e-9:
+            yield f"released.presentation.{name}"
 
 
 def unlike_levels(release: Document) -> Iterator[str]:
@@ -2156,9 +2262,12 @@ def norms_add_up(
     return known and counts(b)[place] == 2 * counts(replace(b, sides=1))[place]
 
 
-def rankings(most: int, sides: int, k: int, n: int, weights: Mapping[str, int]) -> Norms:
+def rankings(
+    most: int, sides: int, k: int, n: int, weights: Mapping[str, int], groups: int = 1
+) -> Norms:
     """Weighted parts of at most `most` lists of k items, above all others of n. A norm is convex,
-    so it is largest at a corner: `most` lists appear, or as many of opposite nets replace them."""
+    so it is largest at a corner: `most` lists appear, or as many of opposite nets replace them; or,
+    where groups are counted apart, lists of one group go and as many of another one appear."""
     if not 2 <= k <= n or most < 1 or not weights or min(weights.values()) < 1:
         raise Wrong("rankings need two items, one list and weights of at least 1")
     told = math.comb(n, 2) - math.comb(n - k, 2)
@@ -2175,6 +2284,8 @@ def rankings(most: int, sides: int, k: int, n: int, weights: Mapping[str, int]) 
     for level in LEVELS:  # one cell, or another one
         comes[level], changes[level] = (1, 1), (2, 2)
     moved = {part: most * weight for part, weight in weights.items()}
+    if sides == 2 and groups > 1:
+        comes = {part: (2 * l1, 2 * l2_squared) for part, (l1, l2_squared) in comes.items()}
     corners = (comes, changes)[:sides]
     l1 = max(sum(w * each[part][0] for part, w in moved.items()) for each in corners)
     return l1, max(sum(w * w * each[part][1] for part, w in moved.items()) for each in corners)
@@ -2326,7 +2437,8 @@ def count_norms(
     if derivation in RANKED:
         longest = release["privacy"]["parameters"]["longest_ranking"]
         weights = {part: inputs[part] for part in RANKED_PARTS if inputs.get(part)}
-        return rankings(b.rows, b.sides, longest, inputs.get("n", longest), weights)
+        apart = 1 if released["kind"] == "precinct-counts" else b.groups
+        return rankings(b.rows, b.sides, longest, inputs.get("n", longest), weights, apart)
     if derivation in OF_TESTS:
         return OF_TESTS[derivation](b, released)
     if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64
@@ -2401,6 +2513,8 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
             levels = dict.fromkeys(LEVELS, 0) | released["weights"]
             return {"L": b.rows, "sides": b.sides, **levels}
         parts = dict.fromkeys(NAMED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
+        if b.groups > 1 or "groups" in draw["inputs"]:  # earlier versions had no groups of these
+            parts["groups"] = b.groups
         longest = release["privacy"]["parameters"]["longest_ranking"]
         return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
     if derivation == "gradient_sensitivity":
@@ -3542,8 +3656,9 @@ MORE_TABLES = {
 }
 
 
-def check_scores(release: Document, say: Findings) -> None:
-    """That scores are made of what was drawn, where that takes one line; and names of items."""
+def check_scores(release: Document, say: Findings, groups: int) -> None:
+    """That scores are made of what was drawn, where that takes one line; names of items; and
+    elections, by the numbers of all `groups` together."""
     released, ranking, kind = release["released"], release["ranking"], release["released"]["kind"]
     told = released.get("scores") or released.get("wins")
     told = told if isinstance(told, dict) else None if kind == "top-list" else released.get("items")
@@ -3565,7 +3680,7 @@ def check_scores(release: Document, say: Findings) -> None:
         or [*released["effects"]] == [each["name"] for each in release["effects"]],
         wrong="release.json: the effects that are shown are not those that were drawn",
     )
-    check_election(release, say)
+    check_elections(release, say, groups)
     text = "release.json: the best items are not those that were drawn"
     say.check(
         kind != "top-list" or sorted(released["items"]) == sorted(release["top_k"]), wrong=text
@@ -4143,11 +4258,18 @@ def lines_of_precincts(release: Document) -> list[Document]:
     found = []
     for level, code, district, name, counts, own in levels:
         reach = told["reach" if name == "precincts" else "wide_reach"]
+        apart = told.get("margin_reach" if name == "precincts" else "wide_margin_reach")
+        first, second = sorted(counts, reverse=True)[:2]
         for item, count, votes in zip(released["items"], counts, own, strict=True):
             noisy = count / released["weights"][name]
             ends = {"low": max(noisy - reach, 0.0), "high": max(noisy + reach, 0.0)}
             line = {"level": level, "code": code, "district": district, "item": item}
-            found.append({**line, "noisy": noisy, **ends, "votes": votes})
+            line |= {"noisy": noisy, **ends, "votes": votes}
+            if apart is not None:
+                margin = noisy - (second if count == first else first) / released["weights"][name]
+                line |= {"margin": margin}
+                line |= {"margin_low": margin - apart, "margin_high": margin + apart}
+            found.append(line)
     return found
 
 
@@ -5244,7 +5366,11 @@ def check_words(certificate: Document, release: Document, say: Findings) -> None
         wanted = list(said(parts, rows))
         if {"trusted", "lists"} <= parts.tags:  # people's answers are rankings here
             wanted = [
-                tuple(text.replace("answers", "rankings") for text in each) for each in wanted
+                tuple(
+                    text.replace("answers", "rankings").replace("An answer ", "A ranking ")
+                    for text in each
+                )
+                for each in wanted
             ]
         for sentence, right in itertools.zip_longest(sentences, wanted):
             if right is None or sentence not in right:
@@ -5380,7 +5506,7 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "signatures": lambda: check_signatures(files, ledger, key, say),
         "anchor": lambda: check_anchor(certificate, ledger, anchor, key, say),
         "files": lambda: check_digests(files, certificate, say),
-        "scores": lambda: check_scores(release, say),
+        "scores": lambda: check_scores(release, say, bundle_of(certificate).groups),
         "ranks": lambda: check_order(release, say, bundle_of(certificate).groups),
         "ranking.csv": lambda: check_table(files, release, say),
         "report.html": lambda: check_report(files, release, say),

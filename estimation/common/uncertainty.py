@@ -31,6 +31,8 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.privacy.units import NoiseKind
 
+SET_GAP = 1.0  # difference of scores between a set that nothing limits and the next item
+SET_REACH = 3.0  # standard deviations of its noise that the losses of such a set may have
 MOST = 0.75  # share of the items with two limits that an item lies beyond where it is far off
 LEVEL = 0.05  # intervals miss this often
 SPENT_ON_FAR = 0.002  # share of it that is spent to find pairs that need no test (`far_tail`)
@@ -479,6 +481,36 @@ def far_off(low: Floats, high: Floats) -> NDArray[np.bool_]:
         return limited
     over = below & ~above & (low > np.quantile(high[limited], MOST))
     return np.asarray(over | (above & ~below & (high < np.quantile(low[limited], 1 - MOST))))
+
+
+def far_sets(
+    wins: Floats, scores: Floats, deviation: float
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The items of a set that may lie anywhere above all others together, and anywhere below.
+
+    Two items that beat all others and meet each other limit each other, so none of them is far off
+    by its own counts; but all losses of the two to the others may be noise. Such a set has from two
+    items to less than half of all, a gap in the scores beside it, and no more losses to the others
+    than the noise of these counts explains.
+
+    Args:
+        wins: noisy, in comparisons, shape (n, n).
+        scores: shape (n,).
+        deviation: standard deviation of the noise in one entry.
+    """
+    n, found = len(scores), []
+    sizes = np.arange(2, (n + 1) // 2)
+    for sign, lost in ((1, wins.T), (-1, wins)):
+        order = np.argsort(-sign * scores, kind="stable")
+        within = lost[np.ix_(order, order)].cumsum(axis=0).cumsum(axis=1)
+        crossing_it = within[sizes - 1, -1] - within[sizes - 1, sizes - 1]
+        gap = np.abs(scores[order[sizes - 1]] - scores[order[sizes]])
+        noise = SET_REACH * deviation * np.sqrt(sizes * (n - sizes))
+        open_sizes = sizes[(crossing_it <= noise) & (gap > SET_GAP)]
+        members = np.zeros(n, np.bool_)
+        members[order[: open_sizes.max(initial=0)]] = True
+        found.append(members)
+    return found[0], found[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ from hushrank.estimation.common.pooling import Evidence, EvidenceAt, answers_as_
 from hushrank.estimation.common.uncertainty import quantile
 from hushrank.estimation.comparisons.pairs_by_chance import ChanceEvidence, fit_pairs_by_chance
 from hushrank.estimation.comparisons.planning import Exposures
-from hushrank.estimation.comparisons.spectral_pairs import fit_spectral, unconfirmed
+from hushrank.estimation.comparisons.spectral_pairs import fit_spectral, without_far_sets
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import (
     RIDGE,
@@ -279,8 +279,9 @@ def rank_noisy_pairs(
 
 def _spectral(counts: PairCounts, law: NoiseLaw) -> RankedPairs:
     n, (fit, noise_share) = counts.n_items, fit_spectral(counts, law)
+    fit, open_at = without_far_sets(fit, counts, law)
     return RankedPairs(
-        estimate=_estimate_of(fit, noise_share, law.kind, 2 * (n - 1), unconfirmed(counts, law)),
+        estimate=_estimate_of(fit, noise_share, law.kind, 2 * (n - 1), open_at),
         by_chance=False,
         n_pairs=n * (n - 1) // 2,
         n_left_out=0,

@@ -30,7 +30,8 @@ have in S_i, given the data: scores are shrunk together. So where an exposure do
 of its noise no end is sure, and the interval is infinite.
 
 An item that nobody seems to beat may lie anywhere above, far from where the penalty holds it. Such
-a one (`far_off`) takes no part in the zero of the estimate, as it would take the zero with it.
+a one (`far_off`), or a set of them (`far_sets`), takes no part in the zero of the estimate, as it
+would take the zero with it.
 
 Scores from noisy outcomes on a public graph: post-processing of counts that anybody may see.
 
@@ -71,6 +72,7 @@ from hushrank.estimation.common.uncertainty import (
     crossing,
     ends_together,
     far_off,
+    far_sets,
 )
 from hushrank.estimation.comparisons.planning import Exposures
 from hushrank.estimation.fit.pair_fit import (
@@ -394,12 +396,25 @@ def _intervals(problem: Problem, at: Point) -> tuple[_Intervals, EndsAt, Floats]
     everybody = np.full(n, 1 / n)
     intervals = _Intervals.of(problem, at, everybody)
     intervals_at = ends_together(intervals.at, n)
-    aside = far_off(*intervals_at(LEVEL / 2))
+    above, below = far_sets(problem.wins, at.scores, float(np.sqrt(problem.law.variance)))
+    if (above | below).any():
+        intervals_at = _opened(intervals_at, below, above)
+    aside = far_off(*intervals_at(LEVEL / 2)) | above | below
     if not aside.any():
         return intervals, intervals_at, everybody
     zero = ~aside / np.sum(~aside)
     intervals = _Intervals.of(problem, at, zero)
     return intervals, _with_ends_of(intervals_at, ends_together(intervals.at, n)), zero
+
+
+def _opened(ends_at: EndsAt, no_lower: NDArray[np.bool_], no_upper: NDArray[np.bool_]) -> EndsAt:
+    """The ends of `ends_at` but for items that have none there."""
+
+    def at(tail: float) -> tuple[Floats, Floats]:
+        low, high = ends_at(tail)
+        return np.where(no_lower, -np.inf, low), np.where(no_upper, np.inf, high)
+
+    return at
 
 
 def _with_ends_of(wider: EndsAt, ends_at: EndsAt) -> EndsAt:

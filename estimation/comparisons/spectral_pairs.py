@@ -32,7 +32,7 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -40,9 +40,16 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import LOGISTIC, Floats, laplacian, score_differences
 from hushrank.estimation.common.matrices import PairCounts
-from hushrank.estimation.common.uncertainty import quantile
+from hushrank.estimation.common.uncertainty import far_sets, quantile
 from hushrank.estimation.comparisons.planning import Exposures
-from hushrank.estimation.fit.pair_fit import KEPT, RIDGE, OpenAt, ShrunkScores, unknown_covariance
+from hushrank.estimation.fit.pair_fit import (
+    KEPT,
+    RIDGE,
+    OpenAt,
+    ShrunkScores,
+    SimulatedVariances,
+    unknown_covariance,
+)
 from hushrank.estimation.fit.pair_meetings import PairMeetings, pair_meetings
 from hushrank.estimation.fit.stationary import stationary_distribution
 from hushrank.privacy.noise import NoiseLaw
@@ -142,7 +149,36 @@ def fit_spectral(counts: PairCounts, law: NoiseLaw) -> tuple[ShrunkScores, Float
     return fit, np.minimum(from_noise / np.maximum(np.diagonal(noise), from_noise), 1.0)
 
 
-def unconfirmed(counts: PairCounts, law: NoiseLaw) -> OpenAt:
+def without_far_sets(
+    fit: ShrunkScores, counts: PairCounts, law: NoiseLaw
+) -> tuple[ShrunkScores, OpenAt]:
+    """The fit with the zero of the items that others limit, and the items that nothing limits.
+
+    These may have no win but for noise, or no loss, alone or in a set.
+    """
+    confirmed_at, deviation = _unconfirmed(counts, law), math.sqrt(law.variance)
+    wins = counts.dense() / counts.row_weight
+    above, below = far_sets(wins, fit.scores, deviation / counts.row_weight)
+
+    def open_at(tail: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        no_wins, no_losses = confirmed_at(tail)
+        return no_wins | below, no_losses | above
+
+    aside = above | below
+    if not aside.any() or isinstance(fit.covariance, SimulatedVariances):
+        return fit, open_at
+    zero = ~aside / np.sum(~aside)
+    to_zero = np.eye(len(zero)) - zero
+    moved = replace(
+        fit,
+        scores=to_zero @ fit.scores,
+        unshrunk=to_zero @ fit.unshrunk,
+        covariance=to_zero @ fit.covariance @ to_zero.T,
+    )
+    return moved, open_at
+
+
+def _unconfirmed(counts: PairCounts, law: NoiseLaw) -> OpenAt:
     """The items that may have no win but for noise, and no loss: nothing limits them there."""
     wins, n = counts.dense() / counts.row_weight, counts.n_items
     won, lost = wins.sum(axis=1), wins.sum(axis=0)

@@ -63,6 +63,8 @@ class WeightedPairs:
         g: sum of t^2 over the people (not the answers), in units of 2^-30; 0 where not known.
         chosen: counts of the answers' epsilons, as `chosen_epsilons.ChosenFn` sums them; empty
             where that was not asked for.
+        order: sums of the order of presentation, a row of `presentation.OrderSums`; empty where
+            nobody says who was shown first.
 
     Raises:
         ValueError: an array has another shape or type, lies outside the triangle, w is negative, or
@@ -73,6 +75,7 @@ class WeightedPairs:
     w: NDArray[np.int64] | scipy.sparse.csr_array
     g: int = 0
     chosen: Chosen = field(default_factory=lambda: np.zeros((2, 0), np.int64))
+    order: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
         for name, matrix in (("s", self.s), ("w", self.w)):
@@ -113,6 +116,8 @@ class WeightedPairs:
         rest = {"g": np.array(self.g, np.int64)}
         if self.chosen.size:
             rest["chosen"] = self.chosen
+        if self.order.size:
+            rest["order"] = self.order
         if isinstance(self.w, scipy.sparse.csr_array):
             places = {"columns": self.w.indices, "row_ends": self.w.indptr}
             of_places = {name: each.astype(np.int64) for name, each in places.items()}
@@ -128,7 +133,8 @@ def weighted_pairs_of(arrays: Mapping[str, NDArray[np.int64]]) -> WeightedPairs:
     """
     chosen = arrays.get("chosen", np.zeros((2, 0), np.int64))
     if "row_ends" not in arrays:
-        return WeightedPairs(arrays["s"], arrays["w"], int(arrays["g"]), chosen)
+        order = arrays.get("order", np.zeros(0, np.int64))
+        return WeightedPairs(arrays["s"], arrays["w"], int(arrays["g"]), chosen, order)
     columns, ends = arrays["columns"], arrays["row_ends"]
     shape = (len(ends) - 1, len(ends) - 1)
     s, w = (

@@ -425,7 +425,7 @@ def _estimated(
 
 def _informative(fit: BalancedFit, linked: Connection, error_quantile: Quantile) -> Estimate:
     covariance, noise = fit.covariance, fit.noise
-    variance = np.maximum(np.diagonal(covariance), 0)  # rounding leaves less where all is known
+    variance = np.diagonal(covariance)
     between, between_noise = difference_variance(covariance), difference_variance(noise)
     same_set = linked.component[:, np.newaxis] == linked.component
     limited = ~linked.no_lower_limit[:, np.newaxis] & ~linked.no_upper_limit
@@ -449,6 +449,11 @@ def _informative(fit: BalancedFit, linked: Connection, error_quantile: Quantile)
 def _reach(
     variance: Vector, noise: Vector, tail: float, error_quantile: Quantile
 ) -> NDArray[np.float64]:
-    """What an error of these variances exceeds with chance `tail`."""
-    share = np.divide(noise, variance, out=np.zeros_like(variance), where=variance > 0)
+    """What an error of these variances exceeds with chance `tail`.
+
+    Rounding leaves variances below 0, or far below those of the noise, where all is known.
+    """
+    variance = np.maximum(variance, 0)
+    share = np.ones_like(variance)
+    np.divide(noise, variance, out=share, where=np.abs(noise) < variance)
     return np.asarray(error_quantile(np.clip(share, 0, 1), tail) * np.sqrt(variance))

@@ -93,7 +93,7 @@ class ColumnsConfig(ColumnRoles):
             `privacy.max_weight`. A row whose weight is missing, negative or no number is set aside.
         first: the item that was shown first, or above; the column of `left` again where that is
             always the left one. Then being shown first has an effect of its own; of method
-            `perturbed-mle`.
+            `perturbed-mle`, and of `debiased-rr`, where a coin decided it.
     """
 
     second: ClassVar[frozenset[str]] = frozenset({"first", "winner_values"})

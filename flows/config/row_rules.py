@@ -53,10 +53,12 @@ def takes_extras(config: Sections, facts: MethodFacts) -> bool:
     """
     rows, uses = config.input, facts.uses
     tied = isinstance(rows, InputConfig) and rows.ties is Ties.MODEL
-    covariates = isinstance(rows, InputConfig) and bool(rows.covariates)
+    features = isinstance(rows, InputConfig) and bool(rows.features)
+    first = isinstance(rows, InputConfig) and rows.columns.first is not None
     return (
         (config.groups is None or uses("groups"))
-        and (not covariates or uses("input.features"))
+        and (not features or uses("input.features"))
+        and (not first or uses("input.features") or uses("input.columns.first"))
         and (not tied or uses(TIE_MODEL))
         and (config.schedule.stream is None or facts.streams)
         and not any(problems_of_weights(config, facts))
@@ -91,12 +93,14 @@ def _problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods
     """Refuse covariates that the method does not use."""
     if not isinstance(config.input, InputConfig) or own.uses("input.features"):
         return
+    first = config.input.columns.first is not None and not own.uses("input.columns.first")
     for key, given in (
         ("input.features", bool(config.input.features)),
-        ("input.columns.first", config.input.columns.first is not None),
+        ("input.columns.first", first),
     ):
         if given:
-            users = " or ".join(n for n, each in methods.items() if each.uses("input.features"))
+            using = {"input.features", key}
+            users = " or ".join(n for n, each in methods.items() if any(map(each.uses, using)))
             yield key, f"is for method: {users}; remove it, or write that method"
 
 
@@ -185,8 +189,9 @@ def _problems_of_places(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
     """Refuse words of a place that name an item, and write-ins that are no item."""
     texts, codes = catalogue.texts
     codes = codes[: len(texts)]
-    if rows.write_ins is not None and rows.write_ins not in catalogue.names:
-        yield "input.write_ins", f"{rows.write_ins} is not one of items; add it to them"
+    for key in ("write_ins", "no_valid_vote"):
+        if (name := getattr(rows, key)) is not None and name not in catalogue.names:
+            yield f"input.{key}", f"{name} is not one of items; add it to them"
     for key in ("not_ranked", "overvoted"):
         for word in getattr(rows, key):  # words compare like cells: in lower case, and as numbers
             if (found := codes[cells_among(texts, [word])]).size:
@@ -325,7 +330,13 @@ def _problems_of_its_rows(config: Sections, participation: ParticipationConfig) 
 def _problems_of_grouped_rankings(
     rankings: RankingsConfig, column: str, config: Sections
 ) -> Problems:
-    """Refuse rankings whose rows do not say once which group they are of."""
+    """Refuse rankings whose rows do not say once which group they are of, or that are private."""
+    if config.privacy.unit is Unit.LOCAL:
+        yield (
+            "groups",
+            "needs privacy.unit: user, where true rankings of each group are counted; private"
+            " rankings are counted all together. Change the unit, or remove groups",
+        )
     if rankings.layout in ("long", "pairs"):
         yield (
             "groups",
@@ -346,8 +357,12 @@ def _problems_of_grouped_rankings(
 
 
 def problems_of_groups(config: Sections, methods: Methods) -> Problems:
-    """Refuse jobs whose rows cannot be ranked by group."""
-    groups = config.groups
+    """Refuse jobs whose rows cannot be ranked by group, or count where no group is."""
+    rows, groups = config.input, config.groups
+    invalid = rows.no_valid_vote if isinstance(rows, RankingsConfig) else None
+    if invalid is not None and not methods[config.method].uses(DISTRICTS):
+        users = " or ".join(name for name, each in methods.items() if each.uses(DISTRICTS))
+        yield "input.no_valid_vote", f"is for method: {users}, whose cell it is; remove it"
     if groups is None:
         return
     if not methods[config.method].uses("groups"):
@@ -361,23 +376,24 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
         )
         if kind == "rankings":
             needed = (
-                f"does not go with method: {config.method}, which ranks all rows together; write"
-                f" method: {able}, which counts first places in each group, or run a job for each"
-                " group, at a cost of its own, or remove it"
+                f"does not go with method: {config.method}, whose counts are of all rankings"
+                f" together; write method: {able}, or run a job for each group, at a cost of its"
+                " own, or remove it"
             )
         yield "groups", needed
         return
     if groups.districts is not None and not methods[config.method].uses(DISTRICTS):
         users = " or ".join(name for name, each in methods.items() if each.uses(DISTRICTS))
         yield DISTRICTS, f"is for method: {users}; remove it"
-    if isinstance(config.input, RankingsConfig):
-        yield from _problems_of_grouped_rankings(config.input, groups.column, config)
-        return
-    if len(groups.values) > MOST_GROUPS:
+    ranked = DISTRICTS not in methods[config.method].reads  # a table of precincts ranks none
+    if ranked and len(groups.values) > MOST_GROUPS:
         yield (
             "groups.values",
             f"at most {MOST_GROUPS} groups can be ranked, got {len(groups.values)}",
         )
+    if isinstance(config.input, RankingsConfig):
+        yield from _problems_of_grouped_rankings(config.input, groups.column, config)
+        return
     yield from _problems_of_grouped_answers(config, groups.column)
 
 

@@ -369,6 +369,7 @@ class SurveyConfig(Section):
             event=None,
             epsilon=columns.epsilon,
             words=self.comparisons.meanings(self.items.catalogue().names),
+            first=columns.first,
         )
 
     def takes_even_graph(self) -> bool:
@@ -535,7 +536,7 @@ def _without_new_keys(
         del content["missing"]
     unset = (
         *("partitions", "pairs", "multiline", "words", "features", "not_ranked", "overvoted"),
-        *("write_ins", "person_features", "missing", "booklets", "points", "key"),
+        *("write_ins", "no_valid_vote", "person_features", "missing", "booklets", "points", "key"),
     )
     new = (*((content, key) for key in unset), (content["columns"], "booklet"))
     columns = ((content["columns"], name) for name in names)

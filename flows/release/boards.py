@@ -20,6 +20,7 @@ from pydantic import ConfigDict, Field
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.pair_separation import RankChances, rank_probabilities
+from hushrank.flows.release.election import ElectionRecord
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale, published
 from hushrank.flows.statement.record import Extended, Record, finite_or_text
@@ -227,12 +228,14 @@ class Board:
         own: share of a score's distance from the others that the group's own answers decide: 0 to
             1.
         released: noisy counts of the group.
+        election: winners by rules of elections; None where the counts tell none.
     """
 
     name: str
     estimate: Estimate
     own: float
     released: Released
+    election: ElectionRecord | None = None
 
 
 class GroupRanking(Record):
@@ -245,6 +248,7 @@ class GroupRanking(Record):
         informative: False if nothing can be learned of it through the noise.
         ranking: lines, best first; a score is the group's own, and so is its interval.
         released: the group's noisy counts.
+        election: winners by rules of elections in the group; left out where its counts tell none.
     """
 
     name: str
@@ -252,6 +256,7 @@ class GroupRanking(Record):
     informative: bool
     ranking: tuple[RankedItem, ...] = Field(min_length=2)
     released: Released
+    election: ElectionRecord | None = None
 
 
 def ranked_items(
@@ -318,4 +323,5 @@ def group_ranking(
         informative=board.estimate.informative,
         ranking=ranked_items(items, board.estimate, scale, labels, probabilities),
         released=board.released,
+        election=board.election,
     )

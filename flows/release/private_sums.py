@@ -6,12 +6,14 @@ Of comparisons, and of rankings by random pairs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Literal, Self
 
 import numpy as np
 import scipy
 
 from hushrank.estimation.fit.chosen_epsilons import EpsilonBins, shares, weight_of_lies
+from hushrank.estimation.fit.presentation import OrderSums, order_effect
 from hushrank.estimation.fit.weighted_pairs import UNITS, Chosen, WeightedPairs
 from hushrank.flows.release.released import (
     MOST_MEASURED,
@@ -53,6 +55,67 @@ class ChosenEpsilons(Record):
         )
 
 
+class Presentation(Record):
+    """Effect of the order in which the two items of a pair were shown, where a coin decided it.
+
+    Attributes:
+        parts: for each of 20 parts of the people, U, V (in units of 2^-30), T, X and D (2^-24), as
+            `hushrank.estimation.fit.presentation` derives them.
+        shown: entry j of row i: answers in which item i was shown before item j.
+        unbalanced: pairs of which one item was shown first more often than a coin explains, by more
+            than 4 standard deviations.
+        share: share of answers in which the item shown first won; null, as all below, if a pair is
+            unbalanced, or if some part has nobody with two answers.
+        low, high: its 95 % interval.
+        spread: standard deviation of that share between people; 0 where none is seen.
+        spread_low, spread_high: its 95 % interval.
+    """
+
+    parts: tuple[tuple[int, ...], ...]
+    shown: tuple[tuple[int, ...], ...]
+    unbalanced: int
+    share: float | None
+    low: float | None
+    high: float | None
+    spread: float | None
+    spread_low: float | None
+    spread_high: float | None
+
+    @classmethod
+    def of(cls, pairs: WeightedPairs) -> Self | None:
+        """The record of the sums; None where nobody says who was shown first."""
+        if not pairs.order.size:
+            return None
+        sums = OrderSums.of_row(pairs.order, pairs.n_items)
+        effect = order_effect(sums, np.asarray(pairs.s), np.asarray(pairs.w))
+        return cls(
+            parts=tuple(map(tuple, sums.parts.tolist())),
+            shown=tuple(map(tuple, sums.shown.tolist())),
+            **asdict(effect),
+        )
+
+    def sentence(self) -> str:
+        """What people read of it."""
+        if self.unbalanced:
+            return (
+                f"In {self.unbalanced} pairs one item was shown first more often than a coin"
+                " explains. If people prefer the first item, scores favour those items, and how"
+                " much people prefer it cannot be told."
+            )
+        if self.share is None:
+            return "Too few people gave two answers to tell whether people prefer the first item."
+        return (
+            f"The item shown first won {_percent(self.share)} % of answers (95 % interval"
+            f" {_percent(self.low)} to {_percent(self.high)} %). Between people this share has a"
+            f" standard deviation of {_percent(self.spread)} percentage points (95 % interval"
+            f" {_percent(self.spread_low)} to {_percent(self.spread_high)})."
+        )
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f}"
+
+
 class ReleasedSums(ReleasedRecord):
     """Sums of privatised answers, from which all the rest is computed.
 
@@ -69,6 +132,7 @@ class ReleasedSums(ReleasedRecord):
             as `pairs` is then, for more than `MOST_SUMS` pairs.
         g: sum of t^2 over people, in units; 0 where it was not counted.
         chosen: epsilons that people chose; null where all answers have one, or it is not counted.
+        presentation: effect of the order in which items were shown; null where no column tells it.
     """
 
     shows = (
@@ -83,6 +147,7 @@ class ReleasedSums(ReleasedRecord):
     w: tuple[tuple[int, ...], ...] | None
     g: int
     chosen: ChosenEpsilons | None = None
+    presentation: Presentation | None = None
 
     @classmethod
     def of(
@@ -109,6 +174,7 @@ class ReleasedSums(ReleasedRecord):
             w=w,
             g=pairs.g,
             chosen=ChosenEpsilons.of(pairs.chosen, bins) if bins and pairs.chosen.any() else None,
+            presentation=Presentation.of(pairs),
         )
 
 

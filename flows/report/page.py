@@ -70,6 +70,7 @@ from hushrank.flows.report.model_facts import (
     effect_rows,
     fit_facts,
     personal_rows,
+    presentation_of,
     step_facts,
     tie_facts,
     win_rates_of,
@@ -289,6 +290,7 @@ def render_report(
         **_words_of(release),
         **_tables(release, room),
         counts=release.released.wins_by_item() is not None,
+        given=_of_kind(release, "answers"),
         protected=_protected_in_short(release),
         downloads=downloads,
         changes=_changes(before, release, continued=continued),
@@ -325,11 +327,11 @@ def _of_some(release: Release) -> dict[str, Any]:
 
         found["stream"] = stream_sentence(release.stream)
     if release.election is not None:
-        from hushrank.flows.report.sections import election_facts
+        from hushrank.flows.report.elections import election_facts
 
-        found["election"] = election_facts(release)
+        found["election"] = election_facts(release, grouped=bool(release.groups))
     if release.precincts is not None:
-        from hushrank.flows.report.sections import votes_facts
+        from hushrank.flows.report.elections import votes_facts
 
         found["votes"] = votes_facts(release)
     return found
@@ -366,6 +368,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "effects": effect_rows(release),
         "personal": personal_rows(release),
         "ties": tie_facts(release),
+        "presentation": presentation_of(release),
         "test": booklet_facts(release),
         "steps": step_facts(release),
         "dif": difference_facts(release),

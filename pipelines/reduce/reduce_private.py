@@ -6,6 +6,7 @@ Only sums of privatised answers leave the graph.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -33,6 +34,7 @@ from hushrank.transforms.comparisons.privatize import (
     divide_epsilons,
     divide_epsilons_of_kept,
     encode_answers,
+    order_of,
     privatize,
     split_by_owner,
 )
@@ -110,12 +112,18 @@ class AnswersKind(Kind[ReduceAnswers]):
             divided = [divide_epsilons_of_kept(kept, per_user=budget.per_user)]
         for rows, information in divided:
             private = self._private(rows, information)
-            yield Sifted(private.rows, tally={"rows_kept": len(rows)} | private.tally)
+            found = private.rows
+            if rows.low_first is not None:
+                order = order_of(rows, found, len(self.job.catalogue), self.job.epsilon_cap)
+                found = replace(found, order=order)
+            yield Sifted(found, tally={"rows_kept": len(rows)} | private.tally)
 
     def combine(self) -> beam.CombineFn:
-        n_items = len(self.job.catalogue)
-        summed = SparsePrivatePairsFn if n_items > MOST_DENSE_ITEMS else PrivatePairsFn
-        return summed(self.job.randomisation, n_items, self.job.weighing)
+        n_items, weighing = len(self.job.catalogue), self.job.weighing
+        if n_items > MOST_DENSE_ITEMS:
+            return SparsePrivatePairsFn(self.job.randomisation, n_items, weighing)
+        ordered = self.job.columns.first is not None
+        return PrivatePairsFn(self.job.randomisation, n_items, weighing, ordered=ordered)
 
     def arrays(self, total: WeightedPairs) -> Arrays:
         return total.arrays()

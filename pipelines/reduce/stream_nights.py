@@ -37,8 +37,6 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.stream_encoder import RowTerms, Terms
 from hushrank.transforms.common.catalogue import Naming
 from hushrank.transforms.common.sorting import Mask
-from hushrank.transforms.comparisons.bound import Admit
-from hushrank.transforms.comparisons.heavy_users import Pieces
 from hushrank.transforms.comparisons.shuffle import (
     Bucket,
     OwnedRows,
@@ -73,6 +71,8 @@ from hushrank.transforms.streams.stream_folder import COUNTING, delete_counting,
 
 if TYPE_CHECKING:
     from hushrank.privacy.stream import Stream
+    from hushrank.transforms.comparisons.bound import Admit
+    from hushrank.transforms.comparisons.heavy_users import Pieces
 
 NUMBERS, DIGESTS, PEOPLE = "shard_numbers", "shard_digests", "shard_people"
 

@@ -6,7 +6,8 @@ Errata that are about a mechanism of hushrank are tested where the mechanism is.
 from __future__ import annotations
 
 import math
-from itertools import combinations, permutations
+import re
+from itertools import combinations, permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,12 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from hushrank.estimation.common.links import LAPLACE, LOGISTIC
+from hushrank.estimation.common.estimate import top_k_distance
+from hushrank.estimation.common.links import LAPLACE, LOGISTIC, PROBIT
+from hushrank.estimation.comparisons.perturbed_mle import RIDGE_FACTOR
 from hushrank.experiments.nz.nz_trial import GAUSSIAN, PAPER, Method, noise_law
+from hushrank.experiments.rdp.rdp_trial import pairwise_accuracy
+from hushrank.experiments.xsc.xsc_scenarios import scheme_epsilon
 from hushrank.privacy.accounting import Spend, epsilon_of, rho_for
 from hushrank.privacy.amplification import largest_amplified_epsilon
 from hushrank.privacy.response_sensitivity import measurement_sensitivity
@@ -171,3 +176,154 @@ def test_r4_the_printed_likelihood_is_least_at_the_worst_order() -> None:
     printed = {order: total[order] + agreed(order, (0, 1, 2)) for order in orders}
     assert min(printed, key=printed.__getitem__) == (2, 1, 0)
     assert max(printed, key=printed.__getitem__) == (0, 1, 2)
+
+
+class NeverReturnsError(Exception):
+    pass
+
+
+def first_loop_as_printed(rng: np.random.Generator, t: int, most: int, *, leaves: bool) -> int:
+    """[NZ] supplement, `discrete_gaussian_sample`, up to the first loop's end.
+
+    Args:
+        rng: of the draws.
+        t: as there, floor(sigma) + 1.
+        most: draws of the loop after which it is given up.
+        leaves: leave the loop where the sampler that it is of does: with D = 1.
+    """
+    for _ in range(most):
+        u = int(rng.integers(t))
+        one = rng.random() < math.exp(-u / t)  # D of exponential_bernoulli_sample(U / t)
+        if one and leaves:
+            return u
+        # with D = 0 the function starts again, with this same loop first
+    raise NeverReturnsError
+
+
+def test_n9_the_printed_sampler_never_returns(page: str) -> None:
+    """A call that leaves the loop does so within 400 draws but for a chance of 1e-79."""
+    rng = np.random.default_rng(1)
+    drawn = [first_loop_as_printed(rng, 5, 400, leaves=True) for _ in range(50)]
+    assert set(drawn) == set(range(5))
+    with pytest.raises(NeverReturnsError):
+        first_loop_as_printed(rng, 5, 100_000, leaves=False)
+    assert "as printed it never returns" in page
+
+
+def test_c4_the_theorem_and_its_proof_choose_otherwise(page: str) -> None:
+    """[CCW] Theorem 3.1 and supplement B.2.1: the ridge, and the noise with L once more."""
+    n, L, epsilon, kappa = 50, 3, 0.5, 0.25
+
+    def ridge_of_proof(m: int) -> float:
+        return RIDGE_FACTOR * math.sqrt(2 * m * L / n * math.log(n))
+
+    of_theorem = 8 * L * kappa / epsilon  # whatever m is
+    assert ridge_of_proof(4000) == pytest.approx(2 * ridge_of_proof(1000))
+    assert ridge_of_proof(100) < of_theorem * 1.5 < of_theorem * 2.5 < ridge_of_proof(10_000)
+    own = 8 * L * LOGISTIC.kappa1 / epsilon
+    assert L * own == pytest.approx(8 * L**2 * LOGISTIC.kappa1 / epsilon)
+    assert "γ = c₀√(S log n) with S = 2mL/n" in page
+    assert "(Lλ = 8L²κ₁/ε)" in page
+
+
+def test_c1_a_sort_by_position_favours_the_items_in_front() -> None:
+    """All items tie: with the best in front no item is missed, in random order as by chance."""
+    n, rng = 40, np.random.default_rng(3)
+    truth, equal = np.linspace(1, -1, n), np.zeros(n)
+    assert top_k_distance(equal, truth, n // 4) == 0
+    errors = [top_k_distance(equal, rng.permutation(truth), n // 4) for _ in range(400)]
+    assert np.mean(errors) == pytest.approx(0.75, abs=0.03)  # 5 standard errors
+
+
+def test_r1_the_largest_of_many_log_ratios_is_above_the_true_one() -> None:
+    """[RDP] equation 8 on draws whose true ratio is e^epsilon for half of the outputs."""
+    rng, epsilon, outputs, draws = np.random.default_rng(5), 0.5, 24, 20_000
+    half = np.repeat([math.exp(epsilon), 1.0], outputs // 2)
+    found = []
+    for _ in range(20):
+        one, other = (
+            rng.multinomial(draws, weights / weights.sum()) for weights in (half, half[::-1])
+        )
+        found.append(np.abs(np.log(one / other)).max())
+    assert min(found) > epsilon  # twelve ratios each way: the largest is above the true one
+
+
+def test_r2_a_perfect_function_has_half_the_printed_accuracy() -> None:
+    """[RDP] equation 11: pairs in the right order over m (m - 1)."""
+    m, scores = 6, np.arange(6.0)
+    right = sum(
+        scores[i] > scores[j] and scores[i] > scores[j] for i, j in permutations(range(m), 2)
+    )
+    assert right / (m * (m - 1)) == 0.5
+    assert pairwise_accuracy(scores, scores[np.newaxis]) == 1
+
+
+def test_x6_the_orders_of_epsilon_are_those_of_the_page(page: str) -> None:
+    """Half of the pairs, and the orders that reproduce Table 6 ([XSC] Scenario III)."""
+    for scheme, power in (("1", 1.5), ("2", 0.0), ("3", -2.0)):
+        assert scheme_epsilon(scheme, 10, 100) == pytest.approx(2.82)
+        ratio = (math.log(24_000) / math.log(1000)) ** power / math.sqrt(24)
+        assert scheme_epsilon(scheme, 30, 800) == pytest.approx(2.82 * ratio)
+    assert "ε = 2.82 at 10 items and 100 people for all schemes" in page
+    assert "Scheme 1 needs log(mL)^1.5" in page
+
+
+UNCOMPUTED = {  # errata that say where a text is read, or which command shows them
+    "X2": "`hushrank reproduce xsc --only table-2` shows all of it",
+    "X3": "The caption names the errors of γ̂",
+}
+TESTED_ELSEWHERE = {  # the mechanisms' own tests
+    "E1": ("privacy/test_sensitivity.py", "test_erratum_1_the_published_scale_is_below_the_truth"),
+    "E3": ("privacy/test_exact_minimiser.py", "test_cover_is_that_of_the_derivation"),
+    "E4": ("privacy/test_mallows.py", "test_the_law_is_mallows_on_all_rankings"),
+    "E5": ("flows/methods/test_spectral.py", "test_every_count_of_the_graph_gets_noise_zeros_too"),
+    "R3": (
+        "estimation/rankings/test_pair_debiasing.py",
+        "test_private_rankings_can_have_another_order_than_the_true_ones",
+    ),
+}
+
+
+def test_every_erratum_is_computed_or_says_its_place(page: str) -> None:
+    """A new one needs a test here, a test of the mechanism it is about, or a source."""
+    named = set(re.findall(r"\*\*([A-Z]\d)\*\*|### ([A-Z]\d):", page))
+    errata = {one or other for one, other in named}
+    tested = {
+        name.upper() for name in re.findall(r"def test_([a-z]\d)_", Path(__file__).read_text())
+    }
+    assert errata == tested | set(UNCOMPUTED) | set(TESTED_ELSEWHERE)
+    assert all(text in page for text in UNCOMPUTED.values())
+    for path, test in TESTED_ELSEWHERE.values():
+        assert f"def {test}(" in (Path(__file__).parents[1] / path).read_text()
+
+
+def test_e2_no_constant_bounds_the_slope_of_the_probit_link() -> None:
+    """[CCW] A1: F' / (F (1 - F)) grows like |x|."""
+    x = np.array([-3.0, -6.0, -9.0])
+    ratio = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) / (PROBIT.cdf(x) * PROBIT.cdf(-x))
+    np.testing.assert_allclose(ratio, -x, rtol=0.12)
+    assert not math.isfinite(PROBIT.kappa1)
+
+
+@pytest.mark.parametrize("m", [2, 3, 5, 6])
+def test_e6_half_of_the_counts_move_at_most(m: int) -> None:
+    """All pairs of answer sheets of one person: how far the counts of (right, wrong) move."""
+    sheets = np.array(list(product((0, 1), repeat=m)))
+    counts = (sheets[:, :, np.newaxis] * (1 - sheets[:, np.newaxis])).reshape(len(sheets), -1)
+    moved = np.square(counts[:, np.newaxis] - counts).sum(axis=2).max()
+    assert moved == moved_by_one(m) == 2 * (m**2 // 4)
+    assert moved <= m * (m - 1)
+
+
+def test_n4_a_sparse_graph_does_not_lower_gaussian_noise(page: str) -> None:
+    """Noise in a difficulty: of one count, over the root of the number of pairs of an item."""
+    m, K, degree = 100, 20, 6
+
+    def noise(counts_moved: float, pairs_of_item: int) -> float:
+        return math.sqrt(counts_moved / pairs_of_item)
+
+    as_printed = noise(m * degree, degree), noise(m * (m - 1), m - 1)  # of all counts
+    assert as_printed[0] == pytest.approx(as_printed[1])
+    of_a_person = noise(2 * (K * degree // 2), degree), noise(2 * (K**2 // 4), m - 1)
+    assert of_a_person[0] / of_a_person[1] == pytest.approx(math.sqrt(2 * (m - 1) / K))
+    assert "all pairs are better by √(2m/K) or more" in page

@@ -125,6 +125,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "debiased-rr",
         {**RANGE, **AT_SOURCE, "privacy__max_contributions": 3, "input__ties": "drop"},
     ),
+    "answers, who was first": (
+        "debiased-rr",
+        {"privacy__max_contributions": 3, "input__columns__first": "item_i"},
+    ),
     "answers, link by likelihood": ("debiased-rr", {"model": {"link": "auto"}}),
     "answers per user, range": (
         "debiased-rr, per user",
@@ -166,6 +170,16 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {**BELOW, "privacy__max_contributions": 2, "input__max_length": 2},
     ),
     "trusted places, below": ("footrule", {**BELOW, "input__max_length": 3}),
+    "trusted margins, groups": (
+        "precinct-table",
+        {**BELOW, **LAPLACE, "method": "kemeny", "privacy__epsilon": 8.0},
+    ),
+    "trusted pairs, groups": ("precinct-table", {"method": "kemeny", "privacy__epsilon": 3.0}),
+    "trusted sums, groups": (
+        "precinct-table",
+        {"method": "borda", "groups__others": "whole", "privacy__max_contributions": 2},
+    ),
+    "trusted places, groups": ("precinct-table", {**ADDED, **LAPLACE, "method": "footrule"}),
     "precincts, elsewhere, districts": (
         "precinct-table",
         {

@@ -148,8 +148,9 @@ def test_sensitivity_of_rankings(adjacency, lists, longest, part, noise):
     sides = 1 if adjacency is Adjacency.ADD_REMOVE else 2
     for weights in (spread_weights(params, part, longest), {part: 1}, {Part.PLACES: 3}):
         named = {str(name): weight for name, weight in weights.items()}
-        found = norms(ranking_sensitivity(params, longest, weights))
-        assert verifier.rankings(lists, sides, longest, longest, named) == found
+        for groups in (1, 2):
+            found = norms(ranking_sensitivity(params, longest, weights, groups))
+            assert verifier.rankings(lists, sides, longest, longest, named, groups) == found
 
 
 @FEW
@@ -175,8 +176,9 @@ def test_sensitivity_of_rankings_above_all_others(adjacency, lists, longest, mor
     margins = margin_weights(params, longest, below=n)
     for weights in (spread, {part: 1}, {Part.PLACES: 3}, margins):
         named = {str(name): weight for name, weight in weights.items()}
-        found = norms(ranking_below_sensitivity(params, longest, weights, n))
-        assert verifier.rankings(lists, sides, longest, n, named) == found
+        for groups in (1, 2):
+            found = norms(ranking_below_sensitivity(params, longest, weights, n, groups))
+            assert verifier.rankings(lists, sides, longest, n, named, groups) == found
 
 
 @FEW

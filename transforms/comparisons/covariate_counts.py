@@ -55,7 +55,7 @@ def covariates_of(
     rules: list[tuple[str, Mask]] = []
     first = 0
     if columns.first is not None:
-        steps[:, 0], broken = _shown_first(batch, columns, catalogue)
+        steps[:, 0], broken = shown_first(batch, columns, catalogue)
         rules.append((NOT_SHOWN, broken))
         first = 1
     missing = np.zeros(len(batch), np.bool_)
@@ -74,7 +74,7 @@ def clipped(values: NDArray[np.float64], scale: float) -> Steps:
     return np.rint(shares * STEPS).astype(np.int8)
 
 
-def _shown_first(
+def shown_first(
     batch: pa.RecordBatch, columns: ComparisonColumns, catalogue: Catalogue
 ) -> tuple[Steps, Mask]:
     """`STEPS` where the left item was shown first, minus that where the right one was."""

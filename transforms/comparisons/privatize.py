@@ -17,7 +17,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.matrices import CellSums, push
 from hushrank.estimation.fit.chosen_epsilons import PLAIN, Weighing
+from hushrank.estimation.fit.presentation import PARTS, PresentedAnswers, added, length_of
 from hushrank.estimation.fit.weighted_pairs import (
     UNITS,
     Chosen,
@@ -58,6 +59,7 @@ from hushrank.transforms.common.epsilons import (
 from hushrank.transforms.common.randomisation import Randomisation
 from hushrank.transforms.common.schema import Ties, to_numpy
 from hushrank.transforms.common.sorting import hold, new_run, sort_by
+from hushrank.transforms.comparisons.covariate_counts import NOT_SHOWN, shown_first
 from hushrank.transforms.engine.beam import beam
 
 _SLOT, _CHOICE = 16, 17  # labels of the hashes; `transforms.comparisons.bound` has those from 0
@@ -72,12 +74,14 @@ class Answers:
         outcome: shape (m,), uint8: 1 where i won.
         epsilon: shape (m,), float64, finite and > 0.
         owner: shape (m, 2), pseudonyms; None where nobody's answers need to meet.
+        low_first: shape (m,), whether i was shown first; None where nobody says so.
     """
 
     cell: NDArray[np.int64]
     outcome: NDArray[np.uint8]
     epsilon: Epsilons
     owner: Hashes | None = None
+    low_first: Mask | None = None
 
     def __len__(self) -> int:
         return len(self.cell)
@@ -85,14 +89,18 @@ class Answers:
     def take(self, rows: NDArray[np.int64] | Mask) -> Answers:
         """The chosen rows, in that order."""
         owner = None if self.owner is None else self.owner[rows]
-        return Answers(self.cell[rows], self.outcome[rows], self.epsilon[rows], owner)
+        first = None if self.low_first is None else self.low_first[rows]
+        return Answers(self.cell[rows], self.outcome[rows], self.epsilon[rows], owner, first)
 
     def to_blob(self) -> bytes:
         """Return one Arrow IPC message stream, for the shuffle; the rows have owners."""
         if self.owner is None:
             raise ValueError("only answers with owners are shuffled")
-        columns = (self.cell, self.outcome, self.epsilon, *self.owner.T.copy())
-        batch = pa.record_batch([pa.array(column) for column in columns], list("cpeab"))
+        columns = [self.cell, self.outcome, self.epsilon, *self.owner.T.copy()]
+        if self.low_first is not None:
+            columns.append(self.low_first.view(np.uint8))
+        names = list("cpeabf")[: len(columns)]
+        batch = pa.record_batch([pa.array(column) for column in columns], names)
         sink = pa.BufferOutputStream()
         options = pa.ipc.IpcWriteOptions(compression="lz4")  # the shuffle is held in memory
         with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
@@ -104,19 +112,22 @@ class Answers:
     def concatenated(cls, parts: Sequence[Answers]) -> Answers:
         """The rows of several parts, at least one; all of them have owners, or none."""
         owners = [part.owner for part in parts if part.owner is not None]
+        first = [part.low_first for part in parts if part.low_first is not None]
         return cls(
             np.concatenate([part.cell for part in parts]),
             np.concatenate([part.outcome for part in parts]),
             np.concatenate([part.epsilon for part in parts]),
             np.concatenate(owners) if owners else None,
+            np.concatenate(first) if first else None,
         )
 
     @classmethod
     def of_blob(cls, blob: bytes) -> Answers:
         """The rows of what `to_blob` made."""
         table = pa.ipc.open_stream(blob).read_all()
-        cell, outcome, epsilon, *owner = (to_numpy(column) for column in table.columns)
-        return cls(cell, outcome, epsilon, np.column_stack(owner))
+        cell, outcome, epsilon, *rest = (to_numpy(column) for column in table.columns)
+        first = rest[2].view(np.bool_) if len(rest) > 2 else None
+        return cls(cell, outcome, epsilon, np.column_stack(rest[:2]), first)
 
 
 def encode_answers(
@@ -142,9 +153,16 @@ def encode_answers(
         bits: bits for the coins.
     """
     epsilon, broken = epsilons_of(batch, columns, source, table)
-    found = encode_comparisons(batch, columns, catalogue, keyed_hash, rules_of_epsilons(broken))
-    epsilon = epsilon if found.valid is None else epsilon[found.valid]
-    answers = _canonical(found.rows, epsilon, len(catalogue), ties, bits)
+    rules, left_first = list(rules_of_epsilons(broken)), None
+    if columns.first is not None:
+        steps, neither = shown_first(batch, columns, catalogue)
+        left_first = steps > 0
+        rules += [(NOT_SHOWN, neither)] if neither.any() else []
+    found = encode_comparisons(batch, columns, catalogue, keyed_hash, rules)
+    if found.valid is not None:
+        epsilon = epsilon[found.valid]
+        left_first = None if left_first is None else left_first[found.valid]
+    answers = _canonical(found.rows, epsilon, len(catalogue), ties, bits, left_first)
     return Sifted(answers, found.rejects, found.valid)
 
 
@@ -162,9 +180,10 @@ def split_by_owner(rows: Answers, n_partitions: int) -> Iterator[tuple[int, Answ
 def first_answers(rows: Answers, most: int, keyed_hash: KeyedHash) -> Answers:
     """Keep at most `most` answers of each person, sorted by person.
 
-    Which answers stay is decided by a secret hash of person, pair and epsilon, never by how they
-    were answered; among answers of one person to one pair by a second hash. So it does not depend
-    on how rows are split, and replacing one answer replaces at most one of those that stay.
+    Which answers stay is decided by a secret hash of person, pair, epsilon and, if it is known, who
+    was shown first, never by how they were answered; among answers of one person to one pair by a
+    second hash. So it does not depend on how rows are split, and replacing one answer replaces at
+    most one of those that stay.
     Bounding parts of the rows first changes nothing: copies of an answer are all alike.
 
     Args:
@@ -212,7 +231,7 @@ class People:
         """Rows of these people, each with its share of the epsilon."""
         place = np.searchsorted(self.owner, _owner(rows)[:, 0])
         epsilon = epsilon_of_answer(rows.epsilon, self.answers[place])
-        return Answers(rows.cell, rows.outcome, epsilon, rows.owner)
+        return replace(rows, epsilon=epsilon)
 
     def _and(self, other: People) -> People:
         return People(
@@ -276,13 +295,14 @@ def divide_epsilons_of_kept(rows: Answers, *, per_user: bool) -> tuple[Answers, 
     starts, sizes = _runs(_owner(rows))
     epsilon = epsilon_of_answer(rows.epsilon, np.repeat(sizes, sizes)) if per_user else rows.epsilon
     information = information_units(np.minimum.reduceat(epsilon, starts)) if len(rows) else 0
-    return Answers(rows.cell, rows.outcome, epsilon, rows.owner), information
+    return replace(rows, epsilon=epsilon), information
 
 
 def _by_person(rows: Answers, keyed_hash: KeyedHash) -> Answers:
     """The rows, each person's together, in their secret order."""
     owner = _owner(rows)
-    person = np.column_stack([rows.cell.view(np.uint64), rows.epsilon.view(np.uint64)])
+    asked = rows.cell if rows.low_first is None else 2 * rows.cell + rows.low_first
+    person = np.column_stack([asked.view(np.uint64), rows.epsilon.view(np.uint64)])
     slot = keyed_hash.of_tuples(_SLOT, owner, person)
     outcome = np.column_stack([rows.outcome, rows.outcome]).astype(np.uint64)
     choice = keyed_hash.of_tuples(_CHOICE, slot, outcome)
@@ -296,7 +316,12 @@ def _owner(rows: Answers) -> Hashes:
 
 
 def _canonical(
-    rows: Comparisons, epsilon: Epsilons, n_items: int, ties: Ties, bits: RandomBits
+    rows: Comparisons,
+    epsilon: Epsilons,
+    n_items: int,
+    ties: Ties,
+    bits: RandomBits,
+    left_first: Mask | None,
 ) -> Answers:
     outcome = rows.outcome
     tied = outcome == 0
@@ -306,10 +331,13 @@ def _canonical(
             outcome = np.where(tied, 2 * coins - 1, outcome)
         else:
             rows, epsilon, outcome = rows.take(~tied), epsilon[~tied], outcome[~tied]
+            left_first = None if left_first is None else left_first[~tied]
     low, high = np.minimum(rows.left, rows.right), np.maximum(rows.left, rows.right)
     cell = low.astype(np.int64, copy=False) * n_items + high
-    low_won = (outcome > 0) == (rows.left < rows.right)
-    return Answers(cell, low_won.view(np.uint8), epsilon, rows.user)
+    left_low = rows.left < rows.right
+    low_won = (outcome > 0) == left_low
+    low_first = None if left_first is None else left_first == left_low
+    return Answers(cell, low_won.view(np.uint8), epsilon, rows.user, low_first)
 
 
 def _runs(owner: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -327,12 +355,14 @@ class PrivateAnswers:
         cell, epsilon: as in `Answers`.
         value: uint8, 0 or 1; for `Randomisation.LAPLACE` int64, as `add_laplace` returns it.
         information: G of the people they are from, in units; 0 where people did not meet.
+        order: sums of the order of presentation, a row of `OrderSums`; None: not known.
     """
 
     cell: NDArray[np.int64]
     value: NDArray[np.uint8] | NDArray[np.int64]
     epsilon: Epsilons
     information: int = 0
+    order: Integers | None = None
 
 
 def privatize(
@@ -376,6 +406,32 @@ def terms_of(rows: PrivateAnswers, randomisation: Randomisation, cap: float | No
     return weighted_terms(value, rows.epsilon, cap)
 
 
+def order_of(rows: Answers, private: PrivateAnswers, n_items: int, cap: float | None) -> Integers:
+    """Sums of the order in which the items of private answers were shown, as a row.
+
+    Args:
+        rows: all answers of some people, sorted by person, as they were privatised.
+        private: what came out.
+        n_items: n.
+        cap: see `weighted_pairs.weighted_terms`.
+    """
+    if rows.low_first is None:
+        raise ValueError("the answers do not say who was shown first")
+    owner, terms = _owner(rows), terms_of(private, Randomisation.WEIGHTED, cap)
+    _, sizes = _runs(owner)
+    low_ahead = 2 * terms.s - terms.w
+    low, high = np.divmod(rows.cell, n_items)
+    presented = PresentedAnswers(
+        person=np.repeat(np.arange(len(sizes)), sizes),
+        part=(owner[:, 0] % np.uint64(PARTS)).astype(np.int64),
+        first=np.where(rows.low_first, low, high),
+        second=np.where(rows.low_first, high, low),
+        u=np.where(rows.low_first, low_ahead, -low_ahead),
+        w=terms.w,
+    )
+    return presented.sums(n_items).row
+
+
 def sums_of(
     rows: PrivateAnswers, randomisation: Randomisation, n_items: int, cap: float | None = None
 ) -> PairSums:
@@ -383,7 +439,7 @@ def sums_of(
     return dense_sums(rows.cell, terms_of(rows, randomisation, cap), n_items)
 
 
-DenseTotal = tuple[PairSums, int, Chosen]  # sums, G in units, counts by epsilon
+DenseTotal = tuple[PairSums, int, Chosen, Integers]  # sums, G in units, counts by epsilon, order
 SparseTotal = tuple[list[CellSums], int, Chosen]
 
 
@@ -391,41 +447,50 @@ class PrivatePairsFn(DenseFn[DenseTotal]):
     """PCollection[PrivateAnswers] -> WeightedPairs, dense: integers in units of 2^-30."""
 
     def __init__(
-        self, randomisation: Randomisation, n_items: int, weighing: Weighing = PLAIN
+        self,
+        randomisation: Randomisation,
+        n_items: int,
+        weighing: Weighing = PLAIN,
+        *,
+        ordered: bool = False,
     ) -> None:
         self._randomisation = randomisation
         self._n_items = n_items
         self._weighing = weighing
+        self._order_length = length_of(n_items) if ordered else 0
 
     def create_accumulator(self) -> DenseTotal:
         none = np.zeros((2, self._n_items, self._n_items), np.int64)
-        return none, 0, self._weighing.nothing()
+        return none, 0, self._weighing.nothing(), np.zeros(self._order_length, np.int64)
 
     def add_input(self, total: DenseTotal, rows: PrivateAnswers) -> DenseTotal:
         cap = self._weighing.cap
         sums = sums_of(rows, self._randomisation, self._n_items, cap)
-        return self._added(total, (sums, rows.information, self._weighing.chosen(rows.epsilon)))
+        order = np.zeros(self._order_length, np.int64) if rows.order is None else rows.order
+        chosen = self._weighing.chosen(rows.epsilon)
+        return self._added(total, (sums, rows.information, chosen, order))
 
     def merge_accumulators(self, parts: Iterable[DenseTotal]) -> DenseTotal:
         return reduce(self._added, parts, self.create_accumulator())
 
     def extract_output(self, total: DenseTotal) -> WeightedPairs:
-        (s, w), information, chosen = total
-        return WeightedPairs(s, w, information, chosen)
+        (s, w), information, chosen, order = total
+        return WeightedPairs(s, w, information, chosen, order)
 
     def cells(self, total: DenseTotal) -> Integers:
-        sums, information, chosen = total
+        sums, information, chosen, order = total
         halves = np.array([information % UNITS, information // UNITS])  # G may exceed 64 bits
-        return in_a_row([sums, chosen, halves])
+        return in_a_row([sums, chosen, halves, order])
 
     def of_cells(self, cells: Integers) -> DenseTotal:
-        nothing, _, chosen = self.create_accumulator()
-        sums, chosen, (low, high) = shaped_like([nothing, chosen, np.zeros(2, np.int64)], cells)
-        return sums, int(low) + UNITS * int(high), chosen
+        nothing, _, chosen, order = self.create_accumulator()
+        shapes = [nothing, chosen, np.zeros(2, np.int64), order]
+        sums, chosen, (low, high), order = shaped_like(shapes, cells)
+        return sums, int(low) + UNITS * int(high), chosen, order
 
     def _added(self, one: DenseTotal, other: DenseTotal) -> DenseTotal:
         sums = add_sums((one[0], other[0]), self._n_items)
-        return sums, one[1] + other[1], one[2] + other[2]
+        return sums, one[1] + other[1], one[2] + other[2], added(one[3], other[3])
 
 
 class SparsePrivatePairsFn(beam.CombineFn):

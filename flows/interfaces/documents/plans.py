@@ -94,6 +94,8 @@ class SureMargins(Record):
         precinct: with method `precinct-table` at this epsilon, a noisy number of first preferences
             of a precinct is within so many of the true one with 95 %, one number at a time.
         precincts_total: the same of a released number of all precincts.
+        precinct_margin, precincts_margin: with that method, a larger noisy margin between two
+            items is sure in one precinct, and in all, all pairs of that row at once with 95 %.
     """
 
     epsilon: float
@@ -103,6 +105,8 @@ class SureMargins(Record):
     share: float
     precinct: float
     precincts_total: float
+    precinct_margin: float
+    precincts_margin: float
 
 
 class GroupReached(Record):
@@ -389,6 +393,8 @@ def _sure_margins(plan: SurveyPlan) -> Iterator[SureMargins]:
             share=each.share,
             precinct=each.votes.precinct,
             precincts_total=each.votes.total,
+            precinct_margin=each.votes.precinct_margin,
+            precincts_margin=each.votes.total_margin,
         )
 
 

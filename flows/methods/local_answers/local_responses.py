@@ -27,7 +27,7 @@ from hushrank.estimation.fit.weighted_pairs import (
     impossible_shares,
     weighted_pairs_of,
 )
-from hushrank.flows.config.comparisons import Design
+from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.section import BadRows
@@ -48,6 +48,7 @@ from hushrank.flows.methods.draws import (
     laplace_laws,
 )
 from hushrank.flows.release.private_sums import ReleasedSums
+from hushrank.flows.release.released import MOST_MEASURED
 from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
 from hushrank.flows.release.wording import name_list
 from hushrank.flows.statement.local import (
@@ -180,10 +181,13 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
         if self.randomisation is Randomisation.WEIGHTED:
             warnings = (*_dishonest(pairs, config), *warnings)
         shuffled = _shuffled(pairs, mechanism, config.ledger.delta)
+        released = ReleasedSums.of(pairs, config.items.catalogue().names, _bins(pairs, config))
+        if released.presentation is not None and released.presentation.unbalanced:
+            warnings = (released.presentation.sentence(), *warnings)
         return Conclusion(
             estimate=estimate,
             privacy=local_record(mechanism, parameters, shuffled),
-            released=ReleasedSums.of(pairs, config.items.catalogue().names, _bins(pairs, config)),
+            released=released,
             scale=scale,
             warnings=warnings,
         )
@@ -420,17 +424,36 @@ def _problems_of_cap(config: Sections) -> Problems:
         )
 
 
+def _problems_of_debiased(config: Sections) -> Problems:
+    yield from _problems_of_cap(config)
+    rows = config.input
+    if not isinstance(rows, InputConfig) or rows.columns.first is None:
+        return
+    if config.privacy.max_contributions is None:
+        yield (
+            "privacy.max_contributions",
+            "missing; input.columns.first needs the most answers of a person that count. Add for"
+            " example max_contributions: 20",
+        )
+    if (n_items := len(config.items.catalogue())) > MOST_MEASURED:
+        yield (
+            "input.columns.first",
+            f"is for at most {MOST_MEASURED} items, got {n_items}; remove it",
+        )
+
+
 _DEBIASED = MethodFacts(
     name="debiased-rr",
     summary="flip each answer at random; scores undo the flips",
     kind="comparisons",
     units=(Unit.LOCAL,),
-    reads=("model.link", "model.ridge", "model.epsilon_cap"),
+    reads=("model.link", "model.ridge", "model.epsilon_cap", "input.columns.first"),
     chooses_link=True,
-    rules=_problems_of_cap,
+    rules=_problems_of_debiased,
 )
 _CLASSIC = replace(
     _DEBIASED,
+    rules=_problems_of_cap,
     reads=("model.link", "model.ridge"),
     name="classic-rr",
     summary="flip each answer at random; scores take the flipped ones for true",

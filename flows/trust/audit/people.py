@@ -96,7 +96,7 @@ def small_job(
 def _input_of(config: SurveyConfig, longest: int | None) -> dict[str, Any]:
     kind: dict[str, Any] = {"kind": config.input.kind, "paths": [ROWS], "on_bad_rows": "set-aside"}
     if isinstance(config.input, InputConfig):
-        return kind | _comparisons_of(config.input)
+        return kind | _comparisons_of(config.input, local=config.privacy.unit is Unit.LOCAL)
     if isinstance(config.input, RankingsConfig):
         longest = longest or config.input.max_length
         own = {"layout": "list", "columns": {"user": "user"}, "max_length": longest}
@@ -107,11 +107,11 @@ def _input_of(config: SurveyConfig, longest: int | None) -> dict[str, Any]:
     return kind if missing is None else kind | {"missing": missing}
 
 
-def _comparisons_of(given: InputConfig) -> dict[str, Any]:
+def _comparisons_of(given: InputConfig, *, local: bool) -> dict[str, Any]:
     columns = {}
     if given.columns.weight is not None:
         columns["weight"] = WEIGHT
-    if given.columns.first is not None:
+    if given.columns.first is not None and not local:  # there it follows from flipped answers
         columns["first"] = "left"
     found: dict[str, Any] = {"columns": columns, "design": given.design, "ties": given.ties}
     if "tie_model" in given.model_fields_set:

@@ -32,6 +32,8 @@ from hushrank.estimation.responses.measurements import (
 )
 from hushrank.estimation.responses.spectral_estimate import (
     SpectralEstimate,
+    Vector,
+    _reach,
     estimate_difficulties,
     estimate_randomized,
 )
@@ -363,3 +365,16 @@ def test_one_item_with_nearly_all_of_the_counts_does_not_overflow(y, scale, max_
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         found = estimate_difficulties(noisy, NoiseLaw(NoiseKind.LAPLACE, scale), max_answers)
     assert np.isfinite(found.estimate.scores).all()
+
+
+def test_variances_that_rounding_left_below_zero_give_no_warning() -> None:
+    """As of two items whose difference is known, and of noise that is all there is."""
+
+    def quantile_at(share: Vector, tail: float) -> Vector:
+        return 1 + share
+
+    variance = np.array([-1e-18, 0.0, 4.0, 1e-320, 9.0])
+    noise = np.array([1e-18, 1.0, 2.0, 1.0, -1e-17])
+    with np.errstate(all="raise"):
+        found = _reach(variance, noise, 0.025, quantile_at)
+    np.testing.assert_allclose(found, [0, 0, 3, 0, 3], atol=1e-150)

@@ -20,6 +20,7 @@ from hushrank.flows.methods.registry import METHODS, load_config
 from hushrank.flows.statement.local import shuffled_guarantee
 from hushrank.privacy.amplification import shuffled_bit_epsilon
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds
+from hushrank.verifier.verify_release import unlike_order
 from tests.flows.conftest import ITEMS, answers
 from tests.flows.scenarios.test_run import states_of
 
@@ -435,3 +436,59 @@ def test_the_law_of_an_answer_is_stated_where_all_have_the_same(local, method, n
         ).config
     )
     assert name not in concluded(far_outside(), ranged).privacy.parameters
+
+
+def in_order(local, coin: float):
+    """The answers with a column of who was shown first: the left item with the chance `coin`."""
+    log = pq.read_table(local.folder / "answers.parquet")
+    left, right = (log[name].to_pylist() for name in ("item_i", "item_j"))
+    heads = np.random.default_rng(4).random(len(log)) < coin
+    first = [a if up else b for a, b, up in zip(left, right, heads, strict=True)]
+    pq.write_table(log.append_column("top", pa.array(first)), local.folder / "answers.parquet")
+    return local.set(
+        privacy={**LOCAL, "max_contributions": 6}, input__columns__first="top", ledger__epsilon=50
+    )
+
+
+def test_a_release_tells_how_often_the_item_shown_first_won(local, command):
+    """Nobody prefers the first item here: the interval misses 50 % in one draw of twenty."""
+    release, _ = run(in_order(local, 0.5), command)
+    told = release["released"]["presentation"]
+    assert told["unbalanced"] == 0
+    assert told["low"] - 0.02 < 0.5 < told["high"] + 0.02  # but for a chance below 1e-4
+    assert told["low"] < told["share"] < told["high"]
+    assert told["spread_low"] <= told["spread"] <= told["spread_high"]
+    page = (local.folder / "out" / "report.html").read_text()
+    assert f"The item shown first won {100 * told['share']:.1f} % of answers" in page
+    assert list(unlike_order(release["released"])) == []
+    for name in ("share", "spread_high", "unbalanced"):
+        changed = json.loads(json.dumps(release["released"]))
+        changed["presentation"][name] += 1
+        assert list(unlike_order(changed)) == [f"released.presentation.{name}"]
+    changed["presentation"]["parts"][3][1] += 1
+    assert "released.presentation.parts" in list(unlike_order(changed))
+    code, printed = command("verify", local.folder / "out")
+    assert code == 0, printed
+    assert "the effect of the item shown first follows from its sums" in printed
+
+
+def test_an_order_that_no_coin_decided_is_told_and_nothing_else(local, command):
+    release, printed = run(in_order(local, 0.9), command)
+    told = release["released"]["presentation"]
+    assert told["unbalanced"] > 0
+    assert told["share"] is None
+    assert "one item was shown first more often than a coin" in " ".join(printed.split())
+    assert "won None" not in (local.folder / "out" / "report.html").read_text()
+    assert list(unlike_order(release["released"])) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"privacy": dict(LOCAL)}, "needs the most answers of a person that count"),
+        ({"method": "classic-rr"}, "is for method: perturbed-mle or debiased-rr"),
+    ],
+)
+def test_what_the_order_needs_is_asked_for(local, command, changes, message):
+    told = in_order(local, 0.5).set(**changes)
+    assert message in " ".join(refused(told, command).split())

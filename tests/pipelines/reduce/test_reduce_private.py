@@ -11,6 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.estimation.fit.presentation import OrderSums
 from hushrank.estimation.fit.weighted_pairs import weighted_pairs_of, weighted_sums
 from hushrank.pipelines.reduce import reduce, reduce_private
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
@@ -95,6 +96,45 @@ def test_privatised_answers_give_the_same_sums_for_any_sharding(tmp_path, budget
         np.testing.assert_array_equal(one[name], many[name])
     if not budget.meet:
         np.testing.assert_array_equal(np.stack([one["s"], one["w"]]), expected_sums(log))
+
+
+def test_sums_of_the_order_are_the_same_for_any_sharding_and_those_of_all_people(tmp_path):
+    """Answers of 100 people, none of whom gives more than count; of a third j was shown first."""
+    log = a_log()
+    other = np.random.default_rng(2).random(N_ROWS) < 1 / 3
+    first = np.where(other, log["b"].to_numpy(), log["a"].to_numpy())
+    first[:7] = 99  # neither of the two items: set aside
+    log = log.append_column("first", pa.array(first))
+    columns = AnswerColumns(
+        left="a",
+        right="b",
+        outcome="y",
+        winner=None,
+        user="who",
+        event=None,
+        epsilon="eps",
+        first="first",
+    )
+    most = AnswerBudget(max_contributions=N_ROWS)
+    args = {"already_private": True, "ties": Ties.DROP, "budget": most, "columns": columns}
+    one = sums_of(write(log, tmp_path / "one"), tmp_path / "w1", **args)
+    many = sums_of(write(log, tmp_path / "many", 5, 97), tmp_path / "w2", **args)
+    np.testing.assert_array_equal(one["order"], many["order"])
+    found = OrderSums.of_row(one["order"], N_ITEMS)
+    kept = {name: log[name].to_numpy()[7:] for name in log.column_names}
+    second = kept["a"] + kept["b"] - kept["first"]
+    shown = np.zeros((N_ITEMS, N_ITEMS), int)
+    np.add.at(shown, (kept["first"], second), 1)
+    np.testing.assert_array_equal(found.shown, shown)
+    t = np.tanh(kept["eps"] / 2)
+    u = t * np.where((kept["y"] > 0) == (kept["first"] == kept["a"]), 1, -1)
+    mine = [np.bincount(kept["who"], each, 100) for each in (u, t**2)]
+    own = [np.bincount(kept["who"], each, 100) for each in (u * u, u * t**2, t**4)]
+    pairs = (mine[0] ** 2 - own[0], mine[0] * mine[1] - own[1], mine[1] ** 2 - own[2])
+    expected = [each.sum() for each in (*mine, *pairs)]
+    units = np.array([2.0**30] * 2 + [2.0**24] * 3)
+    np.testing.assert_allclose(found.parts.sum(axis=0) / units, expected, rtol=1e-6, atol=1e-5)
+    assert found.parts[:, 1].sum() == one["w"].sum()
 
 
 @pytest.mark.parametrize("budget", [AnswerBudget(), AnswerBudget(max_contributions=20)])

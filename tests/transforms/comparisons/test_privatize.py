@@ -142,7 +142,7 @@ def test_a_sum_that_does_not_fit_is_an_error():
     full = np.zeros((2, 2, 2), np.int64)
     full[:, 0, 1] = np.iinfo(np.int64).max - 1
     with pytest.raises(OverflowError, match="too many answers"):
-        combine.merge_accumulators([(full, 0, PLAIN.nothing())] * 2)
+        combine.merge_accumulators([(full, 0, PLAIN.nothing(), np.zeros(0, np.int64))] * 2)
     many = CellSums(np.array([1]), np.full((2, 1), np.iinfo(np.int64).max - 1))
     with pytest.raises(OverflowError, match="too many answers"):
         CellSums.sum([many, many])

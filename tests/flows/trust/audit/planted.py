@@ -124,6 +124,12 @@ JOBS: dict[str, Settings] = {
     "kemeny": job(RANKED, TRUSTED, "kemeny"),
     "bradley-terry": job(RANKED, {**TRUSTED, "noise": "gaussian", "delta": 1e-6}, "bradley-terry"),
     "footrule": job(RANKED, TRUSTED, "footrule"),
+    "borda, groups": job(
+        {**RANKED, "layout": "list", "columns": {"user": "user"}},
+        TRUSTED,
+        "borda",
+        groups={"column": "g", "values": ["a", "b", "c"]},
+    ),
     "precincts": job(
         {**RANKED, "layout": "list", "columns": {"user": "user"}},
         TRUSTED,
@@ -220,6 +226,17 @@ def in_two_precincts(patch: pytest.MonkeyPatch) -> None:
         return release(first_places + np.roll(first_places, 1, axis=0), *how)
 
     patch.setattr(precinct_table, "release_precincts", twice)
+
+
+def groups_at_the_cost_of_one(patch: pytest.MonkeyPatch) -> None:
+    """Noise as if nobody could move to another group."""
+    for name in ("calibrate_rankings", "spread_weights"):
+        found = getattr(trusted_rankings, name)
+
+        def of_one(*how: Any, n_groups: int, _found: Any = found, **more: Any) -> Any:
+            return _found(*how, **more)
+
+        patch.setattr(trusted_rankings, name, of_one)
 
 
 def one_level_is_charged(patch: pytest.MonkeyPatch) -> None:
@@ -484,6 +501,7 @@ BUGS: dict[str, Bug] = {
     "half the noise, kemeny": Bug("kemeny", less_noise(ranking_counts)),
     "half the noise, bradley-terry": Bug("bradley-terry", less_noise(ranking_counts)),
     "half the noise, footrule": Bug("footrule", less_noise(ranking_counts)),
+    "groups of rankings at the cost of one": Bug("borda, groups", groups_at_the_cost_of_one),
     "a voter in two precincts": Bug("precincts", in_two_precincts),
     "levels at the cost of one": Bug("precincts", one_level_is_charged),
     "each round pays nothing for the others": Bug(

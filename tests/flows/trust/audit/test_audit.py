@@ -46,16 +46,8 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs, ties"),
     *("pairs, public graph", "win-loss", "one-shot", "spectral", "borda", "bradley-terry"),
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
-    *(
-        "footrule",
-        "instant-runoff",
-        "stream",
-        "stream, metered rows",
-        "debiased-rr",
-        "laplace-rr",
-        "spectral-rr",
-    ),
-    *("mallows", "precincts"),
+    *("footrule", "instant-runoff", "stream", "stream, metered rows", "debiased-rr", "laplace-rr"),
+    *("spectral-rr", "mallows", "precincts", "borda, groups"),
     *("random-pairs, hidden items", "auto", "personalized", "spectral, look", "footrule, look"),
     *("totals", "totals, Gaussian, added", "totals, groups", "totals of points"),
 )
@@ -67,6 +59,7 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
     "stream, metered rows",
     *("totals", "totals, Gaussian, added", "totals, groups", "totals of points", "precincts"),
+    "borda, groups",
 )
 FAULTS = (
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
@@ -86,6 +79,7 @@ FAULTS = (
     *("adjacency confused, borda", "twice L count, spectral", "half the noise, totals"),
     *("half the noise, points", "scores of points for free"),
     *("a voter in two precincts", "levels at the cost of one"),
+    "groups of rankings at the cost of one",
     *("right answers alone", "right answers alone, by group"),
     *("sheets by score for free", "how many sheets count is told"),
 )
