@@ -1,8 +1,8 @@
-"""How far the items of a test moved since an earlier release: its lines, from two releases."""
+"""How far the items of a test moved since an earlier release: lines and words, from two releases."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from hushrank.estimation.responses.linking import FEWEST, ManyMovedError, drift
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import DIFFICULTIES
+from hushrank.flows.release.wording import name_list
 from hushrank.privacy.units import NoiseKind
 
 
@@ -51,6 +52,29 @@ def drift_rows(earlier: Release, later: Release) -> list[dict[str, Any]]:
             strict=True,
         )
     ]
+
+
+def drift_sentence(lines: Sequence[Mapping[str, Any]], earlier: Release, later: Release) -> str:
+    """Say which items moved, and what the comparison rests on.
+
+    Args:
+        lines: as of `drift_rows` for both releases.
+        earlier, later: the releases.
+    """
+    shown = earlier.shown() | later.shown()
+    moved = [
+        f"{shown[line['item']]} ({line['difference']:+.2f})" for line in lines if line["moved"]
+    ]
+    what = (
+        f"{name_list(moved)} moved: harder now (+) or easier (-)"
+        if moved
+        else "no item moved by more than noise and chance explain"
+    )
+    anchors = sum(line["anchor"] for line in lines)
+    return (
+        f"Of the {len(lines)} items in common {what}, with 95 % confidence for all at once. The"
+        f" two scales have the same mean over {anchors} of them, which did not clearly move."
+    )
 
 
 def _common_items(

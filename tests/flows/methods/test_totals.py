@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import METHODS, calibrate, load_config
 from hushrank.flows.release.release import load_release
 from hushrank.flows.release.scale import Scale
+from hushrank.flows.report.changes import changes_between
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.verifier.verify_release import are_slopes
 from tests.flows.conftest import ITEMS
@@ -524,6 +527,39 @@ def test_items_move_since_an_earlier_release_or_two_tests_cannot_be_compared(ban
         other = hushrank.Release(release.record.model_copy(update=changes), survey.output)
         with pytest.raises(hushrank.HushrankError, match=message):
             release.drift_from(other)
+
+
+def test_the_command_names_the_items_that_moved_between_two_tests(banded, command, tmp_path):
+    survey, _ = banded
+    record = hushrank.read_release(survey.output).record
+    at = [line.item for line in record.ranking].index("q2")
+    centre = [each + 1.5 * (i == at) for i, each in enumerate(record.errors.centre)]
+    errors = record.errors.model_copy(update={"centre": tuple(centre)})
+    moved, other = (tmp_path / name / "release.json" for name in ("moved", "other"))
+    moved.parent.mkdir()
+    other.parent.mkdir()
+    moved.write_text(record.model_copy(update={"errors": errors}).model_dump_json())
+    renamed = tuple(replace(line, item=f"{line.item}b") for line in record.ranking)
+    other.write_text(record.model_copy(update={"ranking": renamed}).model_dump_json())
+    out = tmp_path / "drift.csv"
+    code, printed = command("drift", survey.output, moved, "--out", out)
+    assert code == 0, printed
+    assert "Of the 8 items in common q2 (+1.50) moved: harder now (+) or easier (-)" in printed
+    assert "the same mean over 7 of them" in printed
+    table = {row["item"]: row for row in pacsv.read_csv(out).to_pylist()}
+    assert [item for item, row in table.items() if row["moved"]] == ["q2"]
+    code, printed = command("drift", survey.output, survey.output)
+    assert code == 0, printed
+    assert "no item moved by more than noise and chance explain" in printed
+    code, printed = command("drift", survey.output, moved, "--json")
+    assert json.loads(printed)["items"][0]["anchor"] in (True, False)
+    code, printed = command("drift", survey.output, other)
+    assert code != 0
+    assert "0 items in common" in printed
+    assert "(anchors)" in printed
+    before = record.model_copy(update={"created": record.created - timedelta(days=300)})
+    later = record.model_copy(update={"errors": errors})
+    assert "q2 (+1.50) moved" in changes_between(before, later).how
 
 
 def test_the_verifier_takes_slopes_of_three_bands_of_one_booklet_alone():
