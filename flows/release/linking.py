@@ -1,4 +1,4 @@
-"""How far the items of a test moved since an earlier release: lines and words, from two releases."""
+"""How far the items of a test moved since an earlier release: lines and words, from both."""
 
 from __future__ import annotations
 

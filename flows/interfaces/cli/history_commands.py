@@ -152,7 +152,7 @@ def history(
     if plot is not None:
         from hushrank.flows.report.sections import ranks_over_time
 
-        _write(plot, ranks_over_time(releases, plot.suffix, breaks))
+        write_whole(plot, ranks_over_time(releases, plot.suffix, breaks))
     if changes is not None and not as_json:
         _show_changes(changes)
     if as_json:
