@@ -248,6 +248,7 @@ top-list: kind=text items=[item*k]
 right-wrong-counts: kind=text items=items pairs=[[size]*n]~ right_wrong=[[int*n]*n]~
 sheet-totals: kind=text answer_weight=count sheet_weight=count right_minus_wrong={item:int}
     booklets=[[item]]~ knots=[[size]] sheets=[[int]] bands?=[[size]]~ by_band?=[{item:int}]~
+    anchors?={number}~
 point-totals: kind=text answer_weight=count sheet_weight=count share=count points={item:[int]}
     knots=[size] sheets=[int]
 randomised-answers: kind=text items=items epsilon=number people=[size*answers] sums=[[int*n]*n]
@@ -1280,6 +1281,7 @@ def check_public_pairs(
     if released["kind"] == "sheet-totals":
         for board in (release, *(release.get("groups") or ())):
             check_sheets(board["released"], booklets, certificate["domain"], say)
+            check_anchors(board, release["scale"], say)
     elif released["kind"] == "point-totals":
         check_points(released, certificate["rows"]["settings"], certificate["domain"], say)
     elif booklets:
@@ -1319,6 +1321,19 @@ def check_sheets(
     say.check(fits, wrong="sheets are counted by other raw scores than those of the booklets")
     largest, most = max(map(len, told)), domain["bounds"]["max_contributions"]
     say.check(largest <= most, wrong="a sheet has more items than a person's bound")
+
+
+def check_anchors(board: Document, scale: str, say: Findings) -> None:
+    """That difficulties lie around the fixed ones of the anchors: their mean distance is zero,
+    with weights that a release does not tell."""
+    anchors = board["released"].get("anchors")
+    fits = (anchors is not None) == (scale == "anchored-difficulty")
+    scores = {line["item"]: float(line["score"]) for line in board["ranking"]}
+    if anchors is not None and any(scores.values()):  # else nothing was learned
+        fits &= len(anchors) > 1 and {*anchors} <= {*scores}
+        off = [scores.get(item, 0.0) - fixed for item, fixed in anchors.items()]
+        fits &= bool(off) and min(off) <= 1e-6 and max(off) >= -1e-6
+    say.check(fits, wrong="difficulties are not on the scale of the anchors")
 
 
 def check_points(released: Document, settings: Document, domain: Document, say: Findings) -> None:
@@ -1710,6 +1725,7 @@ UNIT_OF = {
     **{name: name for name in ("log-odds", "elo", "laplace", "probit")},
     **{"win-share": "percent", "difficulty": "log-odds", "above-middle": "places", "place": "none"},
     "point-difficulty": "log-odds",
+    "anchored-difficulty": "log-odds",
     "votes": "votes",
 }
 

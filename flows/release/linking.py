@@ -11,7 +11,7 @@ from hushrank.estimation.common.links import Floats
 from hushrank.estimation.responses.linking import FEWEST, ManyMovedError, drift
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.scale import DIFFICULTIES
+from hushrank.flows.release.scale import DIFFICULTIES, Scale
 from hushrank.flows.release.wording import name_list
 from hushrank.privacy.units import NoiseKind
 
@@ -81,7 +81,7 @@ def _common_items(
     earlier: Release, later: Release, before: Collection[str], now: Collection[str]
 ) -> list[str]:
     """Items of both whose difficulties can be compared, in the order of `now`."""
-    if earlier.scale is not later.scale:
+    if Scale.POINT_DIFFICULTY in {earlier.scale, later.scale} and earlier.scale is not later.scale:
         raise ConfigError(
             f"of {earlier.name} and {later.name} one has items that give points and the other has"
             " not, so their difficulties are of two models and cannot be compared; name two"

@@ -70,7 +70,8 @@ class Changes:
     how: str = ""
 
 
-OF_A_LINK = (Scale.LOG_ODDS, Scale.ELO, Scale.LAPLACE, Scale.PROBIT, *DIFFICULTIES)  # one mean
+OF_A_LINK = (Scale.LOG_ODDS, Scale.ELO, Scale.LAPLACE, Scale.PROBIT)  # scores have a common mean
+OF_ONE_MEAN = (*OF_A_LINK, Scale.DIFFICULTY, Scale.POINT_DIFFICULTY)
 MOST_APART = 1e-3  # means of the scores of two releases with the same zero: rounding
 
 
@@ -230,7 +231,7 @@ def _why_not(before: Release, release: Release) -> str | None:
     if not (before.informative and release.informative):
         return "One of the two shows nothing but noise, so there is nothing to compare."
     zeros = [np.mean([line.score for line in each.ranking]) for each in (before, release)]
-    if release.scale in OF_A_LINK and abs(zeros[0] - zeros[1]) > MOST_APART:
+    if release.scale in OF_ONE_MEAN and abs(zeros[0] - zeros[1]) > MOST_APART:
         return (
             "Nothing limits how far some items lie from the others in one of the two, so the zero"
             " of its scores is another one, and the two are not compared."

@@ -29,6 +29,7 @@ from hushrank.flows.release.precincts import levels_of, precincts_sentence
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import (
     MEAN_ELO,
+    RASCH,
     WORDS,
     Axis,
     Scale,
@@ -147,6 +148,7 @@ class BoardTable:
         verdict: sentence on what the ranking says.
         own: share of it that the group's own answers decide, in percent.
         drawn: whether it is drawn towards the ranking of all groups.
+        anchored: whether items with fixed difficulties set the zero of its scores.
         rows: as many lines as fit, best first.
         left_out: number of lines that do not fit.
         at_once, probabilities: whether the lines have these cells; all together may say less.
@@ -156,6 +158,7 @@ class BoardTable:
     verdict: str
     own: str
     drawn: bool
+    anchored: bool
     rows: list[Row]
     left_out: int
     at_once: bool
@@ -174,7 +177,8 @@ def board_tables(release: Release, room: int) -> list[BoardTable]:
                 name=group.name,
                 verdict=verdict(board),
                 own=f"{100 * group.own:.0f} %",
-                drawn=release.scale is not Scale.DIFFICULTY,
+                drawn=release.scale not in RASCH,
+                anchored=release.scale is Scale.ANCHORED_DIFFICULTY,
                 rows=fit,
                 left_out=n_rows - len(fit),
                 at_once=board.says("low_all"),

@@ -181,11 +181,14 @@ def _spss(
 
 
 def _texts(values: NDArray[np.generic]) -> pa.Array:
-    """A column of an SPSS file as texts; NaN, None and empty texts are null."""
-    if values.dtype.kind not in "fiu":
-        own = [each if isinstance(each, str) and each else None for each in values.tolist()]
-        return pa.array(own, pa.string())
-    numbers = values.astype(np.float64)
+    """A column of an SPSS file as texts; what is missing and empty texts are null.
+
+    A column of texts holds nothing but them and blanks, one of numbers not one text.
+    """
+    own = values.tolist()
+    if any(isinstance(each, str) for each in own):
+        return pa.array([each if isinstance(each, str) and each else None for each in own])
+    numbers = np.array(own, np.float64)
     whole = (np.abs(numbers) < EXACT) & (np.floor(numbers) == numbers)
     integers = pa.array(np.where(whole, numbers, 0).astype(np.int64)).cast(pa.string())
     floats = pa.array(numbers, from_pandas=True).cast(pa.string())

@@ -32,8 +32,8 @@ UNSEEN = "a blank is taken as an item that was not asked (input.missing: unseen)
 def problems_of_tests(config: Sections) -> Problems:
     """Keys that only comparisons have, and the rules of the method that ranks any test."""
     for key in sorted(config.model.model_fields_set):
-        if key == "bands":
-            yield "model.bands", "is for method: totals; write that method"
+        if key in ("anchors", "bands"):
+            yield f"model.{key}", "is for method: totals; write that method"
         else:
             yield f"model.{key}", "is not used where test items are ranked; remove it"
     if config.privacy.public_graph:

@@ -145,6 +145,12 @@ def problems_of_points(config: Sections) -> Problems:
         )
     if config.model.bands is not None:
         yield "model.bands", "is for items that are right or wrong; remove it, or input.points"
+    if config.model.anchors is not None:
+        yield (
+            "model.anchors",
+            "are for items that are right or wrong: of an item with points each step has a"
+            " difficulty; remove it, or input.points",
+        )
     for key, rule in rows.problems_of_points(catalogue):
         yield f"input.{key}", rule
     if 0 < most < len(catalogue):

@@ -451,6 +451,58 @@ EIGHT = [f"q{number}" for number in range(8)]
 
 
 @pytest.fixture(scope="module")
+def anchored(tmp_path_factory):
+    """A release of a test of four items on the scale of two of them, of which one has moved."""
+    survey = survey_of("totals, gaussian", tmp_path_factory.mktemp("anchored") / "job")
+    rng = np.random.default_rng(4)
+    right = rng.random((20000, 4)) < expit(rng.normal(size=(20000, 1)) - [-1.5, -0.5, 0.5, 1.5])
+    write(survey, right.astype(np.int8))
+    run(
+        survey.set(
+            privacy__epsilon=8.0,
+            ledger__epsilon=50.0,
+            model={"anchors": {ITEMS[0]: 8.5, ITEMS[1]: 9.5, ITEMS[2]: 12.0}},
+        )
+    )
+    return survey
+
+
+def test_anchors_set_the_zero_and_one_that_moved_is_told(anchored, command):
+    """Two of three are 10 harder than they were made, and the third 11.5."""
+    release = load_release(anchored.output / "release.json")
+    scores = {line.item: line for line in release.ranking}
+    assert release.scale is Scale.ANCHORED_DIFFICULTY
+    assert scores[ITEMS[3]].score == pytest.approx(1.5 + 10.5, abs=0.15)
+    assert scores[ITEMS[1]].score - scores[ITEMS[0]].score == pytest.approx(1.0, abs=0.15)
+    assert release.released.anchors == {ITEMS[0]: 8.5, ITEMS[1]: 9.5, ITEMS[2]: 12.0}
+    (warning,) = [text for text in release.warnings if text.startswith("Anchors that have other")]
+    assert f"{ITEMS[2]} (-1.0" in warning or f"{ITEMS[2]} (-0.9" in warning
+    (test,) = release.test
+    assert min(test.ability) > 6  # abilities are on that scale too
+    page = " ".join((anchored.output / "report.html").read_text().split())
+    assert "on the scale of the anchors" in page
+    assert "0 is the mean of these items" not in page
+    code, printed = command("verify", anchored.output)
+    assert code == 0, printed
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("scale", "difficulty"),
+        ("released.anchors", None),
+        ("released.anchors", {ITEMS[0]: 0.0, ITEMS[1]: 0.0}),
+        ("released.anchors", {ITEMS[0]: 8.5}),
+    ],
+)
+def test_the_verifier_notices_a_scale_that_is_not_that_of_the_anchors(anchored, where, value):
+    honest = Forger.of(anchored)
+    assert not honest.wrong()
+    forged = honest.copy().tell(where, value).with_digests()
+    assert "difficulties are not on the scale of the anchors" in forged.wrong()
+
+
+@pytest.fixture(scope="module")
 def banded(tmp_path_factory):
     """A release of a test of eight items in three bands, of which the sixth item is flat."""
     survey = survey_of("totals, gaussian", tmp_path_factory.mktemp("banded") / "job")
@@ -602,6 +654,10 @@ def test_the_verifier_finds_fits_that_do_not_follow(banded, forge, message):
         ("totals, gaussian", {"model": {"bands": 3}}, "model.bands: must be at most 2 for sheets"),
         ("totals, gaussian", {"model": {"bands": 7}}, "model.bands: "),
         ("auto, test", {"model": {"bands": 2}}, "model.bands: is for method: totals"),
+        ("auto, test", {"model": {"anchors": {"a": 1.0}}}, "model.anchors: is for method: totals"),
+        ("totals", {"model": {"anchors": {"x": 1.0, ITEMS[0]: 0.0}}}, "x is not one of items"),
+        ("totals", {"model": {"anchors": {ITEMS[0]: 0.0}}}, "must name 2 items or more, got 1"),
+        ("totals", {"model": {"anchors": {ITEMS[0]: "inf"}}}, "model.anchors"),
     ],
 )
 def test_bands_that_do_not_suit_are_refused(tmp_path, name, changes, message):
