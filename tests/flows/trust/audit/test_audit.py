@@ -49,7 +49,7 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("footrule", "instant-runoff", "stream", "debiased-rr", "laplace-rr", "spectral-rr"),
     *("mallows", "precincts"),
     *("random-pairs, hidden items", "auto", "personalized", "spectral, look", "footrule, look"),
-    *("totals", "totals, Gaussian, added", "totals, groups", "totals of points"),
+    *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
 )
 COUNTED = (  # all jobs that add noise to counts and release them
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),
@@ -57,7 +57,8 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs"),
     *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
-    *("totals", "totals, Gaussian, added", "totals, groups", "totals of points", "precincts"),
+    *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
+    "precincts",
 )
 FAULTS = (
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
@@ -77,6 +78,7 @@ FAULTS = (
     *("half the noise, points", "scores of points for free"),
     *("a voter in two precincts", "levels at the cost of one"),
     *("right answers alone", "right answers alone, by group"),
+    *("half the noise, bands", "a sheet in several bands"),
     *("sheets by score for free", "how many sheets count is told"),
 )
 
