@@ -144,6 +144,24 @@ def test_auto_takes_the_one_of_less_noise(tmp_path, items, changes, taken):
 
 
 @pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"groups": {"column": "school", "values": ["a", "b"]}}, "by group (groups)"),
+        ({"model": {"anchors": {ITEMS[0]: 0.0, ITEMS[1]: 1.0}}}, "(model.anchors)"),
+        (
+            {"model": {"bands": 2}, "privacy__noise": "gaussian", "privacy__delta": 1e-6},
+            "(model.bands)",
+        ),
+    ],
+)
+def test_auto_takes_totals_for_what_it_alone_can_do(tmp_path, changes, reason):
+    survey = survey_of("auto, test", tmp_path / "survey").set(input__missing="wrong", **changes)
+    found = calibrate(load_config(survey.config))
+    assert found.method.facts.name == "totals"
+    assert reason in found.chosen.reason
+
+
+@pytest.mark.parametrize(
     ("items", "noise", "least", "most"),
     [  # spectral's error by noise, relative to that of totals, in simulated tests: .9 to 1.1, ...
         (5, {"privacy__noise": "gaussian", "privacy__delta": 1e-6}, 0.9, 1.15),
@@ -653,8 +671,9 @@ def test_the_verifier_finds_fits_that_do_not_follow(banded, forge, message):
         ("totals", {"model": {"bands": 2}}, "model.bands: needs noise: gaussian"),
         ("totals, gaussian", {"model": {"bands": 3}}, "model.bands: must be at most 2 for sheets"),
         ("totals, gaussian", {"model": {"bands": 7}}, "model.bands: "),
-        ("auto, test", {"model": {"bands": 2}}, "model.bands: is for method: totals"),
-        ("auto, test", {"model": {"anchors": {"a": 1.0}}}, "model.anchors: is for method: totals"),
+        ("auto, test", {"model": {"bands": 2}}, "model.bands: needs noise: gaussian"),
+        ("auto, test", {"model": {"anchors": {"a": 1.0}}}, "model.anchors: a is not one of items"),
+        ("auto, test", {"model": {"gamma": 2.0}}, "model.gamma: is not used"),
         ("totals", {"model": {"anchors": {"x": 1.0, ITEMS[0]: 0.0}}}, "x is not one of items"),
         ("totals", {"model": {"anchors": {ITEMS[0]: 0.0}}}, "must name 2 items or more, got 1"),
         ("totals", {"model": {"anchors": {ITEMS[0]: "inf"}}}, "model.anchors"),
