@@ -2,8 +2,8 @@
 
 Of a test whose sheets count as a whole, `totals` and `spectral` learn about as much from an answer,
 so the one with less noise in the difficulties of a typical test is taken
-(`estimation.responses.totals_estimate`). What `totals` alone can do decides for it. Where a blank is
-taken as not asked, there are no whole sheets, and `spectral` is taken.
+(`estimation.responses.totals_estimate`). What `totals` alone can do decides for it. Where a blank
+is taken as not asked, there are no whole sheets, and `spectral` is taken.
 """
 
 from __future__ import annotations
