@@ -115,7 +115,7 @@ def _batches(table: pa.Table, most_rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def _sound(read: Callable[[], T]) -> T:
-    """What `read` returns; whatever a library raises on damaged content becomes one error."""
+    """Return what `read` does; whatever a library raises on damaged content becomes one error."""
     try:
         return read()
     except (KeyboardInterrupt, SystemExit, MemoryError):
