@@ -813,9 +813,10 @@ ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, 
     "tie-counts": lambda n, groups, pairs: 3 * groups * pairs,
     "top-list": lambda n, groups, pairs: n,
 }
+OF_SHEETS = ("sheet-totals", "point-totals")
 # Kinds that may be told by group.
 GROUPED = {
-    *("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"),
+    *("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "point-totals", "sheet-totals"),
     "precinct-counts",
 }
 COUNTED_LISTS = (
@@ -861,6 +862,7 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
         entries = b.groups * (n * bands_in(released) + sum(map(len, released["sheets"])))
     if kind == "point-totals":
         entries = sum(map(len, released["points"].values())) + len(released["sheets"])
+        entries *= b.groups
     if release.get("stream"):  # of one group
         main, entries = "stream_sensitivity", n if kind == "win-counts" else n * n
     elif is_weighted(certificate):
@@ -914,8 +916,8 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("groups", bool(release.get("groups") or domain["groups"]), grouped),
         ("other_rows", domain["other_rows"], bool(domain["groups"])),
         ("ties", release.get("ties") is not None, kind == "tie-counts"),
-        ("test", release.get("test") is not None, kind in ("sheet-totals", "point-totals")),
-        ("dif", release.get("dif") is not None, kind == "sheet-totals" and bool(domain["groups"])),
+        ("test", release.get("test") is not None, kind in OF_SHEETS),
+        ("dif", release.get("dif") is not None, kind in OF_SHEETS and bool(domain["groups"])),
         ("fit", release.get("fit") is not None, release["released"].get("by_band") is not None),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
         ("personal", release.get("personal") is not None, kind == "private-pairs"),
@@ -1283,7 +1285,9 @@ def check_public_pairs(
             check_sheets(board["released"], booklets, certificate["domain"], say)
             check_anchors(board, release["scale"], say)
     elif released["kind"] == "point-totals":
-        check_points(released, certificate["rows"]["settings"], certificate["domain"], say)
+        for board in (release, *(release.get("groups") or ())):
+            own, settings = board["released"], certificate["rows"]["settings"]
+            check_points(own, settings, certificate["domain"], say)
     elif booklets:
         shared = {(a, b) for each in booklets.values() for a in each for b in each if a != b}
         graph = released.get("pairs") or [range(i + 1, len(names)) for i in range(len(names))]
@@ -1762,10 +1766,10 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
             [whole.get("items")] * len(groups),
         ),
     }
-    for name in ("row_weight", "answer_weight", "sheet_weight", "booklets", "knots"):
+    for name in ("row_weight", "answer_weight", "sheet_weight", "share", "booklets", "knots"):
         found[f"{name} of a group"] = [e.get(name) for e in groups], [whole.get(name)] * len(groups)
     if not certificate["domain"]["other_rows"]:
-        for name in ("wins", "losses", "ties", "right_minus_wrong", "sheets"):
+        for name in ("wins", "losses", "ties", "right_minus_wrong", "points", "sheets"):
             total, parts = (
                 numbers_in(whole.get(name)),
                 [numbers_in(each.get(name)) for each in groups],
@@ -1782,8 +1786,10 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
 def numbers_in(value: Any) -> list[float]:
     """All numbers of a table, in order; of items by name."""
     if isinstance(value, dict):
-        return [value[name] for name in sorted(value)]
-    return list(itertools.chain(*(value or ())))
+        value = [value[name] for name in sorted(value)]
+    if isinstance(value, list):
+        return [number for each in value for number in numbers_in(each)]
+    return [] if value is None else [value]
 
 
 def not_counts(certificate: Document, release: Document) -> Iterator[str]:

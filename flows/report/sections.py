@@ -28,8 +28,8 @@ from hushrank.flows.release.election import (
 from hushrank.flows.release.precincts import levels_of, precincts_sentence
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import (
+    DIFFICULTIES,
     MEAN_ELO,
-    RASCH,
     WORDS,
     Axis,
     Scale,
@@ -177,7 +177,7 @@ def board_tables(release: Release, room: int) -> list[BoardTable]:
                 name=group.name,
                 verdict=verdict(board),
                 own=f"{100 * group.own:.0f} %",
-                drawn=release.scale not in RASCH,
+                drawn=release.scale not in DIFFICULTIES,
                 anchored=release.scale is Scale.ANCHORED_DIFFICULTY,
                 rows=fit,
                 left_out=n_rows - len(fit),

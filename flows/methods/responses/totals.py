@@ -22,10 +22,8 @@ from hushrank.estimation.responses.sheet_totals import (
     step_of_scores,
 )
 from hushrank.estimation.responses.totals_estimate import (
-    ItemDifferences,
     TotalsEstimate,
     estimate_from_totals,
-    item_differences,
     predicted_error,
     predicted_noise,
 )
@@ -47,6 +45,7 @@ from hushrank.flows.methods.base import (
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import Restated, bounds_of, count_noise
 from hushrank.flows.methods.reductions import reduce_test
+from hushrank.flows.methods.responses.group_differences import differences_between
 from hushrank.flows.methods.responses.partial_credit import PARTIAL_CREDIT, problems_of_points
 from hushrank.flows.methods.responses.spectral import (
     MOSTLY_KEPT,
@@ -60,13 +59,7 @@ from hushrank.flows.release.boards import Board
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.released import Figure, ReleasedRecord, require_noisy
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.sheet_report import (
-    BookletRecord,
-    GroupDifferences,
-    ItemDifference,
-    ItemFitRecord,
-    Size,
-)
+from hushrank.flows.release.sheet_report import BookletRecord, ItemFitRecord
 from hushrank.flows.release.wording import name_list
 from hushrank.flows.statement.mechanism import CountMechanism, MechanismOnCounts
 from hushrank.flows.statement.record import Parameter, count_record
@@ -482,36 +475,8 @@ def _by_group(
         )
         for name, part, each in zip(names, parts, found, strict=True)
     )
-    dif = []
-    for name, each in zip(names[1:], found[1:], strict=True):
-        pair = item_differences(found[0], each, counts.law.kind, len(names) - 1)
-        if pair is not None:
-            dif.append(_differences_record(name, names[0], pair, items))
-    return replace(whole, boards=boards, dif=tuple(dif) or None)
-
-
-def _differences_record(
-    group: str, against: str, found: ItemDifferences, items: Sequence[str]
-) -> GroupDifferences:
-    sizes: tuple[Size, ...] = ("A", "B", "C")
-    columns = (found.item, found.difference, found.error, found.low, found.high)
-    lines = zip(*(c.tolist() for c in (*columns, found.size, found.differs)), strict=True)
-    return GroupDifferences(
-        group=group,
-        against=against,
-        items=tuple(
-            ItemDifference(
-                item=items[item],
-                difference=difference,
-                error=error,
-                low=low,
-                high=high,
-                size=sizes[size],
-                differs=differs,
-            )
-            for item, difference, error, low, high, size, differs in lines
-        ),
-    )
+    dif = differences_between(names, found, counts.law.kind, items)
+    return replace(whole, boards=boards, dif=dif)
 
 
 def _names_of_booklets(config: SurveyConfig) -> list[str | None]:

@@ -115,6 +115,12 @@ JOBS: dict[str, Settings] = {
         model={"bands": 3},
     ),
     "totals of points": job({**SHEETS, "points": 2}, {**USER, "max_contributions": 12}, "totals"),
+    "totals of points, groups": job(
+        {**SHEETS, "points": 2},
+        {**USER, "max_contributions": 12},
+        "totals",
+        groups={"column": "g", "values": ["a", "b"]},
+    ),
     "totals, groups": job(
         SHEETS,
         {**GAUSSIAN, "max_contributions": 12},
@@ -473,6 +479,7 @@ BUGS: dict[str, Bug] = {
     "half the noise, public graph": Bug("pairs, public graph", less_noise(central_noise)),
     "half the noise, tests": Bug("spectral", less_noise(measurements)),
     "half the noise, totals": Bug("totals", less_noise(sheet_totals)),
+    "half the noise, points, groups": Bug("totals of points, groups", less_noise(point_totals)),
     "half the noise, points": Bug("totals of points", less_noise(point_totals)),
     "scores of points for free": Bug("totals of points", scores_of_points_for_free, 2_500),
     "right answers alone": Bug("totals, Gaussian, added", right_answers_alone),

@@ -50,6 +50,7 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("mallows", "precincts"),
     *("random-pairs, hidden items", "auto", "personalized", "spectral, look", "footrule, look"),
     *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
+    "totals of points, groups",
 )
 COUNTED = (  # all jobs that add noise to counts and release them
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),
@@ -58,6 +59,7 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
     *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
+    "totals of points, groups",
     "precincts",
 )
 FAULTS = (
@@ -75,7 +77,7 @@ FAULTS = (
     *("a quarter of the noise, covariates", "half the noise, fit on a public graph"),
     "each round pays nothing for the others",
     *("adjacency confused, borda", "twice L count, spectral", "half the noise, totals"),
-    *("half the noise, points", "scores of points for free"),
+    *("half the noise, points", "half the noise, points, groups", "scores of points for free"),
     *("a voter in two precincts", "levels at the cost of one"),
     *("right answers alone", "right answers alone, by group"),
     *("half the noise, bands", "a sheet in several bands"),
