@@ -12,7 +12,7 @@ import hushrank
 from hushrank.flows.interfaces.python.configuration import Keywords
 
 _PLAIN = (bool, int, float, str, tuple)
-_SECTIONS = ("Args:", "Returns:", "Raises:", "Attributes:", "References:", "Guarantee:")
+_SECTIONS = ("Args:", "Returns:", "Raises:", "Warns:", "Attributes:", "References:", "Guarantee:")
 
 
 def python_reference() -> str:
@@ -47,7 +47,7 @@ def _signature(value: Any) -> str:
     """Names and defaults; types only where they are short enough to help."""
     if inspect.isclass(value) and issubclass(value, Exception):
         return "(text)"
-    parameters = inspect.signature(value).parameters.values()
+    parameters = inspect.signature(inspect.unwrap(value)).parameters.values()
     return str(inspect.Signature([_untyped(each) for each in parameters]))
 
 
@@ -80,7 +80,7 @@ def _members(value: type) -> Iterator[str]:
 def _described(value: Any) -> Iterator[str]:
     """The docstring as Markdown: lists of arguments become bullet points."""
     listing = False
-    for line in (inspect.getdoc(value) or "").splitlines():
+    for line in (inspect.getdoc(inspect.unwrap(value)) or "").splitlines():
         head = line.strip()
         if head in _SECTIONS:
             listing = True

@@ -21,11 +21,24 @@ if TYPE_CHECKING:
     from hushrank import estimation as estimation
     from hushrank import privacy as privacy
     from hushrank.flows.errors import ArchiveError as ArchiveError
+    from hushrank.flows.errors import AuditStopped as AuditStopped
+    from hushrank.flows.errors import BackupError as BackupError
     from hushrank.flows.errors import BudgetRefused as BudgetRefused
     from hushrank.flows.errors import ConfigError as ConfigError
+    from hushrank.flows.errors import DrawError as DrawError
+    from hushrank.flows.errors import EstimateError as EstimateError
     from hushrank.flows.errors import HushrankError as HushrankError
+    from hushrank.flows.errors import Interrupted as Interrupted
     from hushrank.flows.errors import LedgerError as LedgerError
+    from hushrank.flows.errors import LookStopped as LookStopped
+    from hushrank.flows.errors import MethodRefused as MethodRefused
+    from hushrank.flows.errors import NightOutOfTurn as NightOutOfTurn
+    from hushrank.flows.errors import NightWithoutFiles as NightWithoutFiles
+    from hushrank.flows.errors import PredictableBits as PredictableBits
+    from hushrank.flows.errors import PublishError as PublishError
     from hushrank.flows.errors import RunInProgress as RunInProgress
+    from hushrank.flows.errors import ServerRefused as ServerRefused
+    from hushrank.flows.errors import UninformativeWarning as UninformativeWarning
     from hushrank.flows.interfaces.python.ledger import Ledger as Ledger
     from hushrank.flows.interfaces.python.planning import Inspection as Inspection
     from hushrank.flows.interfaces.python.planning import Plan as Plan
@@ -42,6 +55,7 @@ if TYPE_CHECKING:
     from hushrank.flows.interfaces.python.run import rank as rank
     from hushrank.flows.interfaces.python.run import run as run
     from hushrank.flows.interfaces.python.table import Table as Table
+    from hushrank.flows.reading import ReadingError as ReadingError
     from hushrank.flows.refit.fitted import Fitted as Fitted
     from hushrank.flows.refit.pooled import Pooled as Pooled
 
@@ -50,11 +64,24 @@ if TYPE_CHECKING:
 _HOMES = {  # the module of each name; a test compares them with the imports above
     "hushrank.flows.errors": (
         "ArchiveError",
+        "AuditStopped",
+        "BackupError",
         "BudgetRefused",
         "ConfigError",
+        "DrawError",
+        "EstimateError",
         "HushrankError",
+        "Interrupted",
         "LedgerError",
+        "LookStopped",
+        "MethodRefused",
+        "NightOutOfTurn",
+        "NightWithoutFiles",
+        "PredictableBits",
+        "PublishError",
         "RunInProgress",
+        "ServerRefused",
+        "UninformativeWarning",
     ),
     "hushrank.flows.interfaces.python.ledger": ("Ledger",),
     "hushrank.flows.interfaces.python.planning": (
@@ -78,6 +105,7 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         "run",
     ),
     "hushrank.flows.interfaces.python.table": ("Table",),
+    "hushrank.flows.reading": ("ReadingError",),
     "hushrank.flows.refit.fitted": ("Fitted",),
     "hushrank.flows.refit.pooled": ("Pooled",),
 }
@@ -86,20 +114,34 @@ _PACKAGES = ("estimation", "privacy")
 
 __all__ = [  # noqa: PLE0604, RUF100 - the names that `_MODULES` and `_PACKAGES` hold
     "ArchiveError",
+    "AuditStopped",
+    "BackupError",
     "BudgetRefused",
     "ConfigError",
+    "DrawError",
+    "EstimateError",
     "Fitted",
     "History",
     "HushrankError",
     "Inspection",
+    "Interrupted",
     "Ledger",
     "LedgerError",
+    "LookStopped",
+    "MethodRefused",
+    "NightOutOfTurn",
+    "NightWithoutFiles",
     "Plan",
     "Pooled",
+    "PredictableBits",
+    "PublishError",
+    "ReadingError",
     "Release",
     "Report",
     "RunInProgress",
+    "ServerRefused",
     "Table",
+    "UninformativeWarning",
     "__version__",
     "estimate",
     "estimation",

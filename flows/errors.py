@@ -240,6 +240,10 @@ class BackupError(HushrankError):
     spent = NOTHING
 
 
+class UninformativeWarning(UserWarning):
+    """Python warns so of a release that teaches nothing: noise and chance explain all of it."""
+
+
 LEAST_ADDRESS_SPACE = 768 << 20  # bytes, of which the libraries take most
 
 _NO_MEMORY = re.compile(r"cannot allocate memory|failed to map segment|can't start new thread")

@@ -5,14 +5,19 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import pydoc
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
 import hushrank
+from hushrank.flows.interfaces.python.configuration import Keywords
 
 MOST_SECONDS = 0.3
 HEAVY = ("apache_beam", "prefect", "numpy", "pyarrow", "scipy", "pydantic", "rich", "typer")
@@ -155,3 +160,49 @@ def test_mypy_sees_types_and_mistakes(project: Path):
     lines = [line.split(":")[:2] for line in done.stdout.splitlines() if ": error:" in line]
     found = {(name, int(line)) for name, line in lines}
     assert found == {("wrong.py", line) for line in (4, 5, 6, 7, 8, 9)}, done.stdout
+
+
+def every_kind(error: type[Exception]) -> Iterator[type[Exception]]:
+    """The class and all classes below it."""
+    yield error
+    for each in error.__subclasses__():
+        yield from every_kind(each)
+
+
+def test_every_error_that_can_be_raised_is_public_and_documented():
+    for path in sorted((Path(__file__).parent.parent / "flows").rglob("*.py")):
+        if "(HushrankError)" in (text := path.read_text()) or "(ConfigError)" in text:
+            name = ".".join(path.relative_to(Path(__file__).parent.parent).with_suffix("").parts)
+            importlib.import_module(f"hushrank.{name}")
+    for each in every_kind(hushrank.HushrankError):
+        if each.__module__.startswith("hushrank."):
+            assert getattr(hushrank, each.__name__) is each
+            assert each.__doc__
+
+
+@pytest.mark.parametrize("jedi", [True, False])
+def test_help_and_completion_know_every_keyword(jedi: bool):
+    """In a process of its own: IPython has one shell a process, and its own settings."""
+    asked = f"""
+from IPython.core.completer import provisionalcompleter
+from IPython.testing.globalipapp import start_ipython
+
+shell = start_ipython()
+shell.Completer.use_jedi = {jedi}
+shell.run_cell("import hushrank as hr")
+for line in ("hr.rank(t, epsi", "hr.plan(people=3, max_con", "hr.inspect(t, winner_va"):
+    with provisionalcompleter():
+        print(*(each.text for each in shell.Completer.completions(line, len(line))))
+"""
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-3:] == ["epsilon=", "max_contributions=", "winner_values="]
+
+
+@pytest.mark.parametrize("name", ["rank", "plan", "inspect"])
+def test_help_says_what_each_keyword_means(name: str):
+    function = getattr(hushrank, name)
+    text = pydoc.render_doc(function, renderer=pydoc.plaintext)
+    for keyword in Keywords.__annotations__:
+        assert keyword in signature(function).parameters
+        assert re.search(rf"^ +(\w+, )*{keyword}(, \w+)*: ", text, re.MULTILINE), keyword
+    assert "**" not in text

@@ -66,6 +66,7 @@ _BUSY = "the collector is busy; send the same again in a few seconds"
 _DISK = "the collector cannot keep answers at the moment; send the same again later"
 _RATE = "this survey gets more answers than it takes in a second; send the same again later"
 _ENOUGH = "this survey has enough answers; what you sent was not kept now"
+_CLOSED = "this survey is closed; what you sent was not kept"
 _USED = "answers with this token were accepted before; each link can be used once"
 
 
@@ -85,7 +86,7 @@ class Service:
         bucket: limit of answers a second.
         meters: counts.
         healthy: whether answers can be kept.
-        is_full: whether the survey takes no more answers.
+        closed: why the survey takes no more answers; empty: it takes them.
         tell_kept: is called with each batch once it is on disk.
     """
 
@@ -95,7 +96,7 @@ class Service:
     bucket: Bucket
     meters: Meters
     healthy: Callable[[], bool]
-    is_full: Callable[[], bool]
+    closed: Callable[[], str]
     tell_kept: Callable[[Batch], None]
 
     def app(self, origins: tuple[str, ...], site: Path | None, headers: dict[str, str]) -> ASGIApp:
@@ -143,8 +144,8 @@ class Service:
             raise _Problem(403, str(error)) from None
         except Refused as error:
             raise _Problem(422, str(error)) from None
-        if self.is_full() and not self.committer.knows(batch):
-            raise _Problem(410, _ENOUGH)
+        if (why := self.closed()) and not self.committer.knows(batch):
+            raise _Problem(410, why)
         if seconds := self.bucket.take(batch.answers, monotonic()):
             raise _Problem(429, _RATE, seconds)
         try:
@@ -366,7 +367,8 @@ class Collector:
         self._told: dict[str, str] = {}
         self.committer = Committer(self.spool.append, self._writer, recent, used)
         self.meters, self._form, self._progress = Meters(), content.form, progress
-        self._parts_folder = collect.folder
+        self._parts_folder, self._clock = collect.folder, clock
+        self._closing = collect.closing(config.schedule)
         self._show_progress()
         if collect.stop_at_target and not collect.tokens:
             tell(LETS_ANYBODY_STOP)
@@ -378,9 +380,15 @@ class Collector:
             bucket=Bucket(collect.rate, monotonic()),
             meters=self.meters,
             healthy=lambda: not self.spool.broken,
-            is_full=lambda: progress is not None and progress.full,
+            closed=self._closed,
             tell_kept=self._count,
         )
+
+    def _closed(self) -> str:
+        """Why no more answers are taken; empty: they are."""
+        if self._closing is not None and self._clock() >= self._closing:
+            return _CLOSED
+        return _ENOUGH if self._progress is not None and self._progress.full else ""
 
     def _count(self, batch: Batch) -> None:
         """Add a batch to the progress; say so when the target is reached."""

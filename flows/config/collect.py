@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -20,8 +20,8 @@ from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
-from hushrank.flows.config.schedule import ScheduleConfig, reads, selects_nights
-from hushrank.flows.config.section import AnyPlace, LocalPath, Section
+from hushrank.flows.config.schedule import ScheduleConfig, date_of, reads, selects_nights
+from hushrank.flows.config.section import AnyPlace, LocalPath, Section, Text
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.privacy.random_pairs import n_pairs
 from hushrank.privacy.units import Unit
@@ -34,6 +34,7 @@ _WEB = re.compile(
     r"(https://[A-Za-z0-9.-]+|http://(localhost|127\.0\.0\.1))(:[0-9]{1,5})?(/[\w./~%-]*)?"
 )
 _ORIGIN = re.compile(r"(https://[a-z0-9.-]+|http://(localhost|127\.0\.0\.1))(:[0-9]{1,5})?")
+_PAGE = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[\w./~%?&=#+-]*)?")
 _BESIDE = re.compile(r"/?[\w.~%-]+(/[\w.~%-]+)*")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _NO_PAGE = (
@@ -84,6 +85,39 @@ Origin = Annotated[str, BeforeValidator(_origin)]
 Language = Annotated[str, BeforeValidator(_language)]
 
 
+def _notice(value: object) -> object:
+    if isinstance(value, str) and not _PAGE.fullmatch(value):
+        refuse(
+            (
+                "",
+                "must be an https:// address, such as https://example.org/privacy, got"
+                f" {value[:80]!r}",
+            )
+        )
+    return value
+
+
+class AskerConfig(Section):
+    """Who asks, as the page says before the first question.
+
+    Attributes:
+        organisation: the organisation that asks, and answers for what is done with the answers.
+        contact: how people reach it: an e-mail address, a telephone number or a postal address.
+        privacy_notice: https:// address of its privacy notice, to which the page links.
+        closes: last day on which answers are taken, in `schedule.timezone`; after it the page says
+            so, and the collector refuses. None: no day.
+    """
+
+    organisation: Text = Field(examples=["University of Example"])
+    contact: Text = Field(examples=["survey@example.org"])
+    privacy_notice: Annotated[str, BeforeValidator(_notice)] | None = Field(
+        default=None, examples=["https://example.org/privacy"]
+    )
+    closes: Annotated[date, BeforeValidator(date_of)] | None = Field(
+        default=None, examples=["2026-12-31"]
+    )
+
+
 class CollectConfig(Section):
     """Questions on a page: how they are asked, privatised there, and collected.
 
@@ -91,6 +125,7 @@ class CollectConfig(Section):
         url: where the page sends answers to: an https:// address, or a path beside the page.
         folder: where the collector writes the answers of each night, local or in gs://; what
             `input.paths` reads.
+        about: who asks, and until when; required where `url` is an https:// address.
         ask: for input kind `comparisons`: `pairs`, a respondent chooses one of two items, again and
             again; `ranking`, they put items in order, and the private order of random pairs of them
             is sent, as under `mechanism: random-pairs`.
@@ -119,6 +154,7 @@ class CollectConfig(Section):
         default="answers", examples=["https://answers.example.org/answers"]
     )
     folder: AnyPlace = Field(examples=["answers"])
+    about: AskerConfig | None = None
     ask: Annotated[Ask, Field(strict=False)] = Ask.PAIRS
     questions: int | None = Field(default=None, ge=1, le=100, examples=["10"])
     shown: int | None = Field(default=None, ge=2, le=MOST_SHOWN, examples=["6"])
@@ -137,6 +173,12 @@ class CollectConfig(Section):
     target_error: float | None = Field(default=None, ge=1e-3, le=10, examples=["0.1"])
     stop_at_target: bool = Field(default=False, examples=["true"])
     rate: int = Field(default=5_000, ge=1, le=1_000_000, examples=["5000"])
+
+    def closing(self, schedule: ScheduleConfig) -> datetime | None:
+        """The moment from which no answer is taken; None: there is none."""
+        if self.about is None or self.about.closes is None:
+            return None
+        return datetime.combine(self.about.closes + timedelta(days=1), time(), schedule.zone)
 
     def ranks(self, rows: InputConfig | ResponsesConfig | RankingsConfig) -> bool:
         """Whether a respondent puts items in order."""
@@ -177,6 +219,12 @@ def problems_of_collect(
         return
     if len(names) > MOST_ITEMS:
         yield "collect", f"a page holds at most {MOST_ITEMS} items, got {len(names)}"
+    if collect.about is None and collect.url.startswith("https://"):
+        yield (
+            "collect.about",
+            "missing; a page on the web says who asks before it asks. Add for example about:"
+            ' {organisation: "University of Example", contact: "survey@example.org"}',
+        )
     yield from _problems_of_ranks(collect, rows, len(names))
     yield from _problems_of_epsilon(collect, privacy)
     yield from _problems_of_target(collect, rows, privacy, method, schedule)

@@ -30,7 +30,7 @@ SHOWN_BY_NAME: dict[str, dict[str, int]] = {"night": {"window": 1}, "cumulative"
 FIRST_YEARS = range(1900, 2900)  # a stream lasts at most 90 years
 
 
-def _date_of(value: object) -> object:
+def date_of(value: object) -> object:
     """Convert a date written as text, its only form in YAML 1.2."""
     found = None
     if isinstance(value, str):
@@ -72,7 +72,7 @@ class StreamConfig(Section):
     participations: int = Field(ge=1, le=MAX_NIGHTS, examples=["12"])
     gap: int = Field(ge=1, le=MAX_NIGHTS, examples=["28"])
     show: ShowConfig = Field(examples=["{window: 28}"])
-    first: Annotated[date, BeforeValidator(_date_of)] = Field(examples=["2026-11-20"])
+    first: Annotated[date, BeforeValidator(date_of)] = Field(examples=["2026-11-20"])
     bands: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["28"])
 
     @field_validator("show", mode="before")

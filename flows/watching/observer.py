@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hushrank.flows.watching.events import RunEvent, RunFacts
 
 T = TypeVar("T")
+EVENTS = logging.getLogger("hushrank.events")
 
 
 class Destination(Protocol):
@@ -31,6 +32,20 @@ class Destination(Protocol):
             OSError: the event cannot be written or sent.
         """
         ...
+
+
+class Logged:
+    """Hands each event to the logger `hushrank.events`, for whoever has asked for its level INFO.
+
+    The message names event and population; the attribute `event` of the record has all fields.
+    """
+
+    def tell(self, event: RunEvent) -> None:
+        """Log the event: a failure as ERROR, else as INFO."""
+        fields = event.public_fields()
+        level = logging.ERROR if event.ok is False else logging.INFO
+        what = " ".join(str(fields[name]) for name in ("event", "step") if name in fields)
+        EVENTS.log(level, "%s: %s", event.population, what, extra={"event": fields})
 
 
 class Observer:
@@ -109,7 +124,7 @@ def destinations_of(job: Job) -> tuple[Destination, ...]:
         ConfigError: `observer_of` refuses.
     """
     config = job.config.observability
-    found: list[Destination] = []
+    found: list[Destination] = [Logged()] if EVENTS.isEnabledFor(logging.INFO) else []
     if config.log is not None:
         from hushrank.flows.watching.destinations import LogFile
 

@@ -29,6 +29,7 @@ async function start(): Promise<void> {
   const run = async (language: string) => {
     const words = speak(survey, language, run);
     if (await memory.kept(SENT)) return thank(words);
+    if (isClosed(survey)) return refuse(words.say("closed", { day: lastDay(survey, words) }), words);
     const made = await memory.kept<string>(QUESTIONNAIRE);
     if (made !== undefined) return review(survey, made, memory, words);
     if (survey.tokens && token === undefined) return refuse(words.say("no_token"), words);
@@ -81,6 +82,32 @@ function speak(survey: Survey, language: string, change: (language: string) => v
   return words;
 }
 
+function isClosed({ about }: Survey): boolean {
+  return about?.closing != null && Date.now() >= Date.parse(about.closing);
+}
+
+/** The last day in the words of the language, whatever the time zone of the device. */
+function lastDay({ about }: Survey, words: Words): string {
+  const noon = new Date(`${about?.lastDay}T12:00:00Z`);
+  return noon.toLocaleDateString(words.language, { dateStyle: "long", timeZone: "UTC" });
+}
+
+/** Who asks, until when, and a link to the privacy notice. */
+function asker(survey: Survey, words: Words): HTMLElement[] {
+  const { about } = survey;
+  if (about === null) return [];
+  const { organisation, contact, privacyNotice } = about;
+  const lines = [make("p", {}, words.say("asker", { organisation, contact }))];
+  if (about.lastDay !== null) {
+    lines.push(make("p", {}, words.say("closes", { day: lastDay(survey, words) })));
+  }
+  if (privacyNotice !== null) {
+    const link = { href: privacyNotice, target: "_blank", rel: "noopener noreferrer" };
+    lines.push(make("p", {}, make("a", link, words.say("privacy_notice"))));
+  }
+  return [make("section", { class: "asker" }, ...lines)];
+}
+
 function welcome(
   survey: Survey,
   chosen: { epsilon: number },
@@ -96,6 +123,7 @@ function welcome(
   show(
     make("h1", {}, words.say("title")),
     make("p", {}, words.say("introduction", { questions: survey.questions, shown: survey.shown })),
+    ...asker(survey, words),
     make("h2", {}, words.say("promise_heading")),
     make("ul", {}, ...promises),
     chooser(survey, chosen, words),

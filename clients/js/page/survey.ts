@@ -10,6 +10,15 @@ export interface Item {
 /** How people are asked, and how what they say is privatised. */
 export type Mode = "pairs" | "ranked-pairs" | "mallows" | "random-pairs" | "test";
 
+export interface About {
+  organisation: string;
+  contact: string;
+  privacyNotice: string | null;
+  /** The last day on which answers are taken, such as 2026-12-31, and the moment after it. */
+  lastDay: string | null;
+  closing: string | null;
+}
+
 export interface Survey {
   schema: 1;
   survey: string;
@@ -26,6 +35,8 @@ export interface Survey {
   hide: "order" | "items";
   noIsRight: string[];
   tokens: boolean;
+  /** Who asks; null: the survey does not say it. */
+  about: About | null;
   languages: Record<string, { texts: Record<string, string>; items: Record<string, string> }>;
 }
 

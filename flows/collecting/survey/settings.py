@@ -48,6 +48,7 @@ from hushrank.transforms.storage.places import write_whole
 
 BUILT_IN = ("de", "en")
 ITEMS = "items"
+OF_ABOUT = frozenset({"asker", "privacy_notice", "closes", "closed"})  # said with collect.about
 MOST_CHARACTERS = 5_000
 _VALUE = re.compile(r"\{(\w+)\}")
 
@@ -92,7 +93,8 @@ def texts_of(config: SurveyConfig) -> dict[str, PageTexts]:
         language: _page(own.get(language, {}), language) for language in config.collect.languages
     }
     for language, page in pages.items():
-        missing = sorted(built_in("en").keys() - page.texts.keys())
+        needed = built_in("en").keys() - (OF_ABOUT if config.collect.about is None else frozenset())
+        missing = sorted(needed - page.texts.keys())
         if missing:
             raise ConfigError(
                 f"{where}: {language}: lacks {', '.join(missing)}; hushrank has texts in"
@@ -249,12 +251,28 @@ def page_settings(config: SurveyConfig, pages: dict[str, PageTexts]) -> str:
         "hide": privacy.hide.value,
         "noIsRight": list(collect.no_is_right),
         "tokens": collect.tokens,
+        "about": _about(config),
         "languages": {
             language: {"texts": dict(page.texts), "items": dict(page.items)}
             for language, page in pages.items()
         },
     }
     return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def _about(config: SurveyConfig) -> dict[str, str | None] | None:
+    """Who asks and until when; None: the file does not say it."""
+    collect = collect_of(config)
+    if (about := collect.about) is None:
+        return None
+    closing = collect.closing(config.schedule)
+    return {
+        "organisation": about.organisation,
+        "contact": about.contact,
+        "privacyNotice": about.privacy_notice,
+        "lastDay": None if about.closes is None else about.closes.isoformat(),
+        "closing": None if closing is None else closing.isoformat(),
+    }
 
 
 def _questions(config: SurveyConfig, n_items: int) -> int:

@@ -123,6 +123,31 @@ def support(
     )
 
 
+def dpia(
+    config: ConfigPath,
+    out: Annotated[Path, typer.Option(help="The file to write; none may be there.")] = Path(
+        "dpia.md"
+    ),
+) -> None:
+    """Write a data-protection impact assessment to complete: data, flow, guarantee, risks.
+
+    It reads the YAML file alone, and spends nothing.
+    """
+    from hushrank.flows.interfaces.documents.assessment import OPEN, assessment
+    from hushrank.flows.run.job import read_survey
+    from hushrank.transforms.storage.places import write_whole
+
+    text = assessment(read_survey(config, no_privacy=False, anyway=True))
+    if out.exists():
+        raise ConfigError(f"{out}: exists, and may have been completed; name another with --out")
+    write_whole(str(out), text.encode())
+    Console().print(
+        f"Wrote {out}. {text.count(OPEN) - 1} places in it need a person who knows.",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
 def reference() -> None:
     """Print every key of the YAML file: type, default, rule and meaning, in Markdown."""
     from hushrank.flows.config.reference import config_reference
@@ -354,6 +379,7 @@ COMMANDS: dict[str, dict[str, Command | str]] = {  # commands by panel, in the o
         "score": "estimate_command.score",
         "attack": "attack_command.attack",
         "audit": "attack_command.audit",
+        "dpia": dpia,
         "reproduce": "simulate_command.reproduce",
         "reference": reference,
     },

@@ -246,7 +246,7 @@ def build(
     write_site(made, out)
     Console().print(
         f"Wrote {len(made)} files to {out}. The page sends private answers to the"
-        f" address {collect_of(checked).url}, and nothing else.\n"
+        f" address {collect_of(checked).url}, and nothing else.{_asker(checked)}\n"
         f"{INDEX} lists the digests of all files; its own digest is {digest(made[INDEX])}.\n"
         f"Next: serve the folder over https, with the headers in {out / '_headers'} if the host"
         f" can; hushrank collect {config} collects the answers.",
@@ -254,6 +254,13 @@ def build(
         markup=False,
         highlight=False,
     )
+
+
+def _asker(survey: SurveyConfig) -> str:
+    """A hint where the page names nobody who asks."""
+    if survey.collect is None or survey.collect.about is not None:
+        return ""
+    return " It does not say who asks: collect.about would."
 
 
 def tokens(

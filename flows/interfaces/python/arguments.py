@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, wraps
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, cleandoc, signature
 from types import GenericAlias, NoneType, UnionType
-from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ForwardRef, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -362,4 +363,41 @@ def _raising_plainly(function: Callable[P, R], after: str) -> Callable[P, R]:
             said = f"{problem_of_machine(error)} {notes_of(error) or after}"
             raise HushrankError(said) from None
 
+    if keywords := _keywords_of(function):
+        call.__signature__ = _spelled_out(function, keywords)  # type: ignore[attr-defined]
+        call.__doc__ = _with_keywords(function, keywords)
     return call
+
+
+def _keywords_of(function: Callable[..., Any]) -> type | None:
+    """The `TypedDict` of a function's `**keywords`; None: it has none."""
+    for each in signature(function).parameters.values():
+        if each.kind is Parameter.VAR_KEYWORD:
+            return next(iter(get_args(get_type_hints(function).get(each.name))), None)
+    return None
+
+
+def _spelled_out(function: Callable[..., Any], keywords: type) -> Signature:
+    """The signature with each keyword by name, which `help` and completion show."""
+    own = signature(function)
+    named = [each for each in own.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    named += [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=_as_written(kind))
+        for name, kind in keywords.__annotations__.items()
+        if name not in own.parameters
+    ]
+    return own.replace(parameters=named)
+
+
+def _as_written(kind: Any) -> str:
+    text = kind.__forward_arg__ if isinstance(kind, ForwardRef) else f"{kind}"
+    return text if text.endswith("| None") else f"{text} | None"
+
+
+def _with_keywords(function: Callable[..., Any], keywords: type) -> str:
+    """The docstring, with what the class of keywords says of each in place of `**asked`."""
+    _, _, listed = cleandoc(keywords.__doc__ or "").partition("Attributes:\n")
+    own = cleandoc(function.__doc__ or "")
+    return re.sub(
+        r"^    \*\*\w+:.*\n(?:     .*\n)*", lambda _: f"{listed}\n", own, flags=re.MULTILINE
+    )

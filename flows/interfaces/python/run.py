@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
@@ -18,7 +19,13 @@ from hushrank.flows.assembly import run_job
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.display import StepDisplay, show_alerts
-from hushrank.flows.errors import BudgetRefused, ConfigError, check_address_space, text_of
+from hushrank.flows.errors import (
+    BudgetRefused,
+    ConfigError,
+    UninformativeWarning,
+    check_address_space,
+    text_of,
+)
 from hushrank.flows.interfaces.python.arguments import plain_argument, plainly, releasing
 from hushrank.flows.interfaces.python.configuration import (
     UNSAFE_WITHOUT_REASON,
@@ -83,6 +90,9 @@ def rank(
             release, whose draw is then shared, or at another night of these people.
         progress: show each step; None: in a notebook or at a terminal.
         **asked: see `Keywords`.
+
+    Warns:
+        UninformativeWarning: the release teaches nothing: noise and chance explain all of it.
 
     Raises:
         ConfigError: a keyword, a column or the table breaks a rule. Nothing was spent.
@@ -189,11 +199,21 @@ def _released(
                 " leave it"
                 " out. Nothing was read or spent."
             )
-        return Release.of(execute(prepare_job(survey, seed=seed, night=night)))
+        return _told(execute(prepare_job(survey, seed=seed, night=night)))
     if night is None:
-        return Release.of(execute(prepare_job(survey, again=again)))
+        return _told(execute(prepare_job(survey, again=again)))
     now = datetime.now(UTC)
-    return Release.of(run_night(survey, night, now, execute, again=again, wait=wait))
+    return _told(run_night(survey, night, now, execute, again=again, wait=wait))
+
+
+def _told(outcome: Outcome) -> Release:
+    """The release, with a warning of Python's where it teaches nothing."""
+    release = Release.of(outcome)
+    if not outcome.release.informative:
+        text = f"{release.name}, release {release.id}: {release.verdict}"
+        # at the caller's line: below it are `releasing`, `rank` or `run`, `_released` and this
+        warnings.warn(text, UninformativeWarning, stacklevel=5)
+    return release
 
 
 def _uncounted(survey: Survey, seed: int | None) -> bool:

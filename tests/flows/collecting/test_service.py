@@ -10,6 +10,7 @@ import hmac
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from time import monotonic
 
 import httpx
@@ -20,7 +21,7 @@ from hushrank.flows.collecting import journal, server
 from hushrank.flows.collecting.contents import TokenKey, UnknownToken
 from hushrank.flows.collecting.journal import MARK_BYTES, Batch, Busy, Committer, NotKept, TokenUsed
 from hushrank.flows.collecting.protocol import Bucket, Recent
-from hushrank.flows.collecting.server import Collector
+from hushrank.flows.collecting.server import Collector, now
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.randomness import system_bits
 from tests.flows.collecting.surveys import ITEMS, body, comparison, encoded, parts, survey
@@ -33,9 +34,9 @@ def talk(tmp_path):
     """Talks with the collector of a survey: `talk(conversation, **changes of the survey)`."""
     made = []
 
-    def run(conversation, *, site=None, private=False, **changes):
+    def run(conversation, *, site=None, private=False, clock=now, **changes):
         config = survey(tmp_path, **changes)
-        collector = Collector(config, tmp_path / "spool", print)
+        collector = Collector(config, tmp_path / "spool", print, clock)
         made.append(collector)
         app = collector.service.app(config.collect.origins, site, {"X-Frame-Options": "DENY"})
         app = collector.service.private_app() if private else app
@@ -544,6 +545,28 @@ def test_it_shows_progress_to_the_target_and_stops_there(talk, tmp_path, capfd):
         survey(tmp_path, collect={"folder": "answers", "stop_at_target": True})
     with pytest.raises(ConfigError, match="is for method: debiased-rr"):
         survey(tmp_path, **changes, method="rr-counts")
+
+
+def test_after_its_last_day_a_survey_takes_nothing_new(talk, time):
+    """The day ends in the survey's time zone; what was kept before is still acknowledged."""
+    asker = {"organisation": "University of Example", "contact": "survey@example.org"}
+    changes = {
+        "collect": {"folder": "answers", "about": asker | {"closes": "2026-11-20"}},
+        "schedule": {"timezone": "America/New_York"},
+    }
+    kept, late = encoded(body([comparison()])), encoded(body([comparison()]))
+
+    time.now = datetime(2026, 11, 21, 4, 59, 59, tzinfo=UTC)
+    (first,) = talk(lambda client, _: post_all(client, [kept]), clock=time, **changes)
+    assert first.status_code == 200
+    time.now = datetime(2026, 11, 21, 5, tzinfo=UTC)
+    again, refused = talk(lambda client, _: post_all(client, [kept, late]), clock=time, **changes)
+    assert (again.status_code, refused.status_code) == (200, 410)
+    assert refused.json()["error"] == "this survey is closed; what you sent was not kept"
+
+
+async def post_all(client, contents):
+    return [await client.post("/answers", content=each, headers=JSON) for each in contents]
 
 
 def test_a_target_is_refused_where_what_is_counted_is_not_what_a_night_ranks(talk, tmp_path):

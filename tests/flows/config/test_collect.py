@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,9 @@ TESTS = {
 }
 
 
+ABOUT = {"organisation": "University of Example", "contact": "survey@example.org"}
+
+
 def load(folder: Path, kind: dict[str, Any], n_items: int = 5, **collect: Any) -> SurveyConfig:
     content = {
         "name": "campus",
@@ -87,6 +91,22 @@ def test_what_a_page_asks(tmp_path, kind, collect, ranks, answers):
         (COMPARISONS, {"url": "http://example.org/a"}, "collect.url: must be an https://"),
         (COMPARISONS, {"url": "javascript:alert(1)"}, "collect.url: must be"),
         (COMPARISONS, {"url": "https://a.org/b; script-src *"}, "collect.url: must be"),
+        (
+            COMPARISONS,
+            {"url": "https://a.org/b"},
+            "collect.about: missing; a page on the web says who asks before it asks",
+        ),
+        (COMPARISONS, {"about": {"contact": "a@b.org"}}, "collect.about.organisation: missing"),
+        (
+            COMPARISONS,
+            {"about": ABOUT | {"privacy_notice": "javascript:alert(1)"}},
+            "collect.about.privacy_notice: must be an https:// address",
+        ),
+        (
+            COMPARISONS,
+            {"about": ABOUT | {"closes": "soon"}},
+            "collect.about.closes: must be a date",
+        ),
         (COMPARISONS, {"shown": 3}, "collect.shown: applies only to rankings"),
         (COMPARISONS, {"start_epsilon": 5.0}, "collect.start_epsilon: is 5, outside"),
         (
@@ -127,3 +147,24 @@ def test_nobody_puts_a_long_catalogue_in_order(tmp_path):
 def test_the_section_makes_no_other_job(tmp_path):
     hashes = {load(tmp_path, TESTS, questions=n, tokens=n > 2).job_hash() for n in (2, 3)}
     assert len(hashes) == 1
+
+
+@pytest.mark.parametrize(
+    ("zone", "closing"),
+    [
+        ("UTC", "2027-01-01T00:00:00+00:00"),
+        ("Europe/Berlin", "2026-12-31T23:00:00+00:00"),
+        ("America/New_York", "2027-01-01T05:00:00+00:00"),
+    ],
+)
+def test_a_survey_closes_at_the_end_of_its_last_day(tmp_path, zone, closing):
+    kind = COMPARISONS | {"schedule": {"timezone": zone}}
+    config = load(tmp_path, kind, about=ABOUT | {"closes": "2026-12-31"})
+    assert config.collect is not None
+    found = config.collect.closing(config.schedule)
+    assert found is not None
+    assert found.astimezone(UTC).isoformat() == closing
+    open_ended = load(tmp_path, kind, about=ABOUT)
+    assert open_ended.collect is not None
+    assert open_ended.collect.closing(open_ended.schedule) is None
+    assert config.job_hashes() == open_ended.job_hashes()

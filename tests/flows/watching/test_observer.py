@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 import zipfile
@@ -61,6 +62,21 @@ def test_a_run_is_told_step_by_step(survey, command):
 
     command("run", survey.config, "--direct")
     assert lines(survey.folder / "logs/run.jsonl")[-1]["spent_now"] is False
+
+
+def test_a_logger_gets_the_same_events_if_somebody_listens(survey, command, caplog):
+    survey.set(observability={"log": "run.jsonl"})
+    command("run", survey.config, "--direct")
+    assert [each for each in caplog.records if each.name == "hushrank.events"] == []
+    with caplog.at_level(logging.INFO, "hushrank.events"):
+        command("run", survey.config, "--direct")
+        survey.set(privacy__epsilon=4.0, output="other")
+        command("run", survey.config, "--direct")
+    heard = [each for each in caplog.records if each.name == "hushrank.events"]
+    written = lines(survey.folder / "run.jsonl")[-len(heard) :]
+    assert [json.loads(json.dumps(each.event)) for each in heard] == written
+    assert [each.levelname for each in heard if each.event.get("ok") is False] == ["ERROR"] * 2
+    assert heard[0].getMessage() == "zoo: run started"
 
 
 def test_the_vocabulary_is_closed():

@@ -310,6 +310,7 @@ async function start() {
   const run = async (language) => {
     const words = speak(survey, language, run);
     if (await memory.kept(SENT)) return thank(words);
+    if (isClosed(survey)) return refuse(words.say("closed", { day: lastDay(survey, words) }), words);
     const made = await memory.kept(QUESTIONNAIRE);
     if (made !== void 0) return review(survey, made, memory, words);
     if (survey.tokens && token === void 0) return refuse(words.say("no_token"), words);
@@ -354,6 +355,27 @@ function speak(survey, language, change) {
   bar.replaceChildren(...buttons);
   return words;
 }
+function isClosed({ about }) {
+  return about?.closing != null && Date.now() >= Date.parse(about.closing);
+}
+function lastDay({ about }, words) {
+  const noon = /* @__PURE__ */ new Date(`${about?.lastDay}T12:00:00Z`);
+  return noon.toLocaleDateString(words.language, { dateStyle: "long", timeZone: "UTC" });
+}
+function asker(survey, words) {
+  const { about } = survey;
+  if (about === null) return [];
+  const { organisation, contact, privacyNotice } = about;
+  const lines = [make("p", {}, words.say("asker", { organisation, contact }))];
+  if (about.lastDay !== null) {
+    lines.push(make("p", {}, words.say("closes", { day: lastDay(survey, words) })));
+  }
+  if (privacyNotice !== null) {
+    const link = { href: privacyNotice, target: "_blank", rel: "noopener noreferrer" };
+    lines.push(make("p", {}, make("a", link, words.say("privacy_notice"))));
+  }
+  return [make("section", { class: "asker" }, ...lines)];
+}
 function welcome(survey, chosen, words, begin) {
   const steps = ["promise_device", "promise_see", "promise_name", "promise_once"];
   const promises = steps.map((key) => make("li", {}, words.say(key)));
@@ -364,6 +386,7 @@ function welcome(survey, chosen, words, begin) {
   show(
     make("h1", {}, words.say("title")),
     make("p", {}, words.say("introduction", { questions: survey.questions, shown: survey.shown })),
+    ...asker(survey, words),
     make("h2", {}, words.say("promise_heading")),
     make("ul", {}, ...promises),
     chooser(survey, chosen, words),

@@ -12,6 +12,7 @@ import yaml
 
 from hushrank.flows.collecting.survey.settings import (
     BUILT_IN,
+    OF_ABOUT,
     build_site,
     built_in,
     digest,
@@ -24,6 +25,9 @@ from hushrank.flows.methods.registry import load_config
 
 NAMES = ["a", "b", "<script>alert(1)</script>", "Zürich"]
 VALUE = re.compile(r"\{(\w+)\}")
+
+
+ABOUT = {"organisation": "University of Example", "contact": "survey@example.org"}
 
 
 def survey(folder: Path, own: object = None, **collect: Any) -> Path:
@@ -84,7 +88,7 @@ def test_nothing_strange_is_overwritten_and_nothing_half_written(tmp_path, comma
 
 
 def test_the_page_holds_no_script_or_style_of_its_own_and_names_all_digests(tmp_path):
-    made = build(tmp_path, url="https://collect.example.org/a")
+    made = build(tmp_path, url="https://collect.example.org/a", about=ABOUT)
     page = made["index.html"].decode()
     assert re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL) == [""]
     assert "<style" not in page
@@ -103,6 +107,27 @@ def test_the_page_holds_no_script_or_style_of_its_own_and_names_all_digests(tmp_
     assert f"  X-Content-Type-Options: {page_headers('answers')['X-Content-Type-Options']}" in (
         made["_headers"].decode().splitlines()
     )
+
+
+def test_the_settings_say_who_asks_and_until_when(tmp_path):
+    assert json.loads(build(tmp_path)["survey.json"])["about"] is None
+    told = ABOUT | {"privacy_notice": "https://example.org/privacy", "closes": "2026-12-31"}
+    assert json.loads(build(tmp_path, about=told)["survey.json"])["about"] == {
+        "organisation": "University of Example",
+        "contact": "survey@example.org",
+        "privacyNotice": "https://example.org/privacy",
+        "lastDay": "2026-12-31",
+        "closing": "2027-01-01T00:00:00+00:00",
+    }
+
+
+def test_texts_of_another_language_need_those_about_the_asker_only_with_one(tmp_path):
+    known = {key: f"fr {text}" for key, text in built_in("en").items()}
+    older = {key: text for key, text in known.items() if key not in OF_ABOUT}
+    assert build(tmp_path, {"fr": older}, languages=["fr"])
+    with pytest.raises(ConfigError, match="fr: lacks asker, closed, closes, privacy_notice"):
+        build(tmp_path, {"fr": older}, languages=["fr"], about=ABOUT)
+    assert build(tmp_path, {"fr": known}, languages=["fr"], about=ABOUT)
 
 
 def test_the_settings_say_what_the_file_says(tmp_path):

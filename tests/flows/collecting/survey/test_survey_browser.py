@@ -85,8 +85,14 @@ def visit(browser, tmp_path):
     """Serve a page and open it; returns the page, its host, and what the browser complained of."""
     hosts, contexts = [], []
 
-    def open_page(kind: str, scheme: str = "light", screen: str = "desktop", address: str = ""):
-        serving = hosted(*site_of(tmp_path, kind))
+    def open_page(
+        kind: str,
+        scheme: str = "light",
+        screen: str = "desktop",
+        address: str = "",
+        **collect: Any,
+    ):
+        serving = hosted(*site_of(tmp_path, kind, **collect))
         host = serving.__enter__()
         hosts.append(serving)
         settings = {"locale": "en-GB", "has_touch": screen == "phone"}
@@ -275,6 +281,36 @@ def test_nobody_is_shut_out_on_any_screen(visit, kind, scheme, screen):
     assert faults(page) == {}
     assert complaints == []
     assert len(host.sent) == 1
+
+
+ASKER = {
+    "organisation": "University of <b>Example</b>",
+    "contact": "survey@example.org",
+    "privacy_notice": "https://example.org/privacy",
+}
+
+
+def test_the_page_says_who_asks_before_it_asks(visit):
+    page, host, complaints = visit("pairs", about=ASKER | {"closes": "2899-12-31"})
+    said = page.locator(".asker")
+    eventually(said).to_contain_text("University of <b>Example</b> asks you this.")
+    eventually(said).to_contain_text("For questions: survey@example.org.")
+    eventually(said).to_contain_text("Answers are taken until December 31, 2899.")
+    link = page.get_by_role("link", name="Privacy notice")
+    assert link.get_attribute("href") == "https://example.org/privacy"
+    assert faults(page) == {}
+    page.get_by_role("button", name="Deutsch").click()
+    eventually(said).to_contain_text("Antworten werden bis zum 31. Dezember 2899 angenommen.")
+    assert (complaints, host.sent) == ([], [])
+
+
+def test_a_page_that_has_closed_asks_nothing(visit):
+    page, host, complaints = visit("pairs", about=ASKER | {"closes": "2026-01-31"})
+    said = "This survey took answers until January 31, 2026 and is closed. Nothing was sent."
+    eventually(page.get_by_role("alert")).to_have_text(said)
+    assert page.locator("button.main, button.choice").count() == 0
+    assert faults(page) == {}
+    assert (complaints, host.sent) == ([], [])
 
 
 def test_the_slider_says_what_it_means_and_stays_in_its_range(visit):

@@ -69,6 +69,19 @@ def test_the_same_rows_are_the_same_release(here: None, job: dict[str, Any], tmp
     assert hr.read_release(kept.folder).verdict == release.verdict
 
 
+def test_a_release_that_teaches_nothing_is_a_warning_at_the_callers_line(
+    here: None, job: dict[str, Any], recwarn: pytest.WarningsRecorder, tmp_path: Path
+):
+    hr.rank(TABLE, **job)
+    assert not [each for each in recwarn if each.category is hr.UninformativeWarning]
+    job["epsilon"], job["max_contributions"] = 0.01, 1
+    with pytest.warns(hr.UninformativeWarning, match="zoo, release .*: Nothing useful") as told:
+        release = hr.rank(TABLE, **job, anyway=True, total_epsilon=20.0, out=tmp_path / "nothing")
+    assert not release.record.informative
+    (warned,) = [each for each in told if each.category is hr.UninformativeWarning]
+    assert warned.filename == __file__
+
+
 @pytest.mark.parametrize("total", [None, 20.0])
 def test_a_ledger_is_read_for_its_terms_and_once_more_and_a_method_is_calibrated_once(
     here: None, job: dict[str, Any], monkeypatch: pytest.MonkeyPatch, total: float | None
