@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_expit, log_ndtr, ndtr
 
+from hushrank.privacy.objective_perturbation import LossBounds
+
 Floats = NDArray[np.float64]
 
 LARGEST_EXPONENT = 700.0  # exp of it is still finite
@@ -155,3 +157,23 @@ def score_differences(scores: Floats) -> Floats:
 def laplacian(weights: Floats) -> Floats:
     """Laplacian matrix of the graph with these symmetric edge weights, shape (n, n)."""
     return np.asarray(np.diag(weights.sum(axis=1)) - weights)
+
+
+def loss_bounds(link: Link) -> LossBounds:
+    """Return the bounds on a link that privacy needs.
+
+    Raises:
+        ValueError: objective perturbation is not private with this link.
+    """
+    if math.isinf(link.kappa1):
+        raise ValueError(
+            f"link {link.name} cannot be private by perturbed-mle: one comparison can move its "
+            "gradient without limit, so no noise hides it. Use link logistic or laplace, or keep "
+            f"{link.name} with method noisy-pairs or debiased-rr"
+        )
+    return LossBounds(
+        slope=link.slope_bound,
+        kappa1=link.kappa1,
+        kappa2=link.kappa2,
+        outcome_free_curvature=link.outcome_free_curvature,
+    )

@@ -23,7 +23,7 @@ from functools import partial
 
 import numpy as np
 
-from hushrank.estimation.common.links import LOGISTIC, Floats, Link
+from hushrank.estimation.common.links import LOGISTIC, Floats, Link, loss_bounds
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, PairCounts
 from hushrank.estimation.fit.exact_fit import CountedObjective, FixedPoint, exact_fit
 from hushrank.estimation.fit.likelihood import (
@@ -44,7 +44,6 @@ from hushrank.privacy.exact_minimiser import (
 )
 from hushrank.privacy.objective_perturbation import (
     Constants,
-    LossBounds,
     ObjectiveNoise,
     calibrate_noise,
     cheap_ridge,
@@ -263,26 +262,6 @@ def calibrate_mle(params: PrivacyParams, settings: MleSettings, n_items: int) ->
         else None,
         tolerance=tolerance,
         spend=Spend(epsilon=params.epsilon, delta=params.delta),
-    )
-
-
-def loss_bounds(link: Link) -> LossBounds:
-    """Return the bounds on a link that privacy needs.
-
-    Raises:
-        ValueError: objective perturbation is not private with this link.
-    """
-    if math.isinf(link.kappa1):
-        raise ValueError(
-            f"link {link.name} cannot be private by perturbed-mle: one comparison can move its "
-            "gradient without limit, so no noise hides it. Use link logistic or laplace, or keep "
-            f"{link.name} with method noisy-pairs or debiased-rr"
-        )
-    return LossBounds(
-        slope=link.slope_bound,
-        kappa1=link.kappa1,
-        kappa2=link.kappa2,
-        outcome_free_curvature=link.outcome_free_curvature,
     )
 
 

@@ -51,7 +51,6 @@ from hushrank.transforms.tables.names import (
     is_table,
     table_name,
 )
-from hushrank.transforms.tables.objects import object_place
 
 ROOM_IN_A_NAME = 55  # bytes that an unfinished file adds to its name
 MOST_NAME_BYTES = 255 - ROOM_IN_A_NAME
@@ -178,6 +177,8 @@ def _elsewhere(value: str, info: ValidationInfo) -> str:
     _check_text(value)
     try:
         if is_object(value):
+            from hushrank.transforms.tables.objects import object_place
+
             object_place(value)
             return value
         written, value = value, absolute(value, str(_folder(info).absolute()))

@@ -293,6 +293,10 @@ class PlannedMethod(RankingMethod[M]):
         """
         return None
 
+    def least_noise_in_net_wins(self, config: SurveyConfig) -> float:
+        """A lower bound of `noise_in_net_wins`, found without calibration; 0: none is known."""
+        return 0.0
+
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
         """Return its scores without noise and chance, shape (n,), by what the method claims.
 

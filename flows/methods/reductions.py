@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
 from hushrank.estimation.comparisons.planning import Exposures
-from hushrank.estimation.responses.sheet_totals import SheetShape
 from hushrank.flows.config.comparisons import MOST_ASKED, Design
 from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.section import BadRows
@@ -20,19 +19,20 @@ from hushrank.flows.methods.base import Arrays, PlannedMethod
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
-from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
 from hushrank.privacy.units import Bounding, PrivacyParams, Unit
 from hushrank.transforms.common.epsilons import EpsilonSource
-from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import SQUARES, Bounds
 from hushrank.transforms.storage.files import InputFile
 
-if TYPE_CHECKING:  # loaded by tests with points alone
+if TYPE_CHECKING:  # loaded by jobs on responses alone
     from hushrank.estimation.responses.point_totals import PointShape
+    from hushrank.estimation.responses.sheet_totals import SheetShape
+    from hushrank.pipelines.reduce.responses_job import ReduceResponses
+    from hushrank.transforms.common.randomisation import LocalAnswers
 
 
 class BoundedMechanism(Mechanism, Protocol):
@@ -154,6 +154,8 @@ def reduce_test(
     """Reduce the log of `config` to what it says of each pair of test items, or to `totals`."""
     responses, catalogue = config.responses, config.items.catalogue()
     groups = None if config.groups is None else config.groups.groups()
+    from hushrank.pipelines.reduce.responses_job import ReduceResponses
+
     return ReduceResponses(
         files=files,
         columns=config.response_columns(),

@@ -36,15 +36,21 @@ def _place(method: Method) -> tuple[int, bool, bool]:
 class _Found(MutableMapping[str, Method]):
     """Methods by name. A family is imported when a job of its kind, or all methods, are asked for.
 
-    A family is a folder of this room, whose `KIND` says what its methods rank.
+    A family is a folder of this room, whose `KIND` says what its methods rank; `LOCAL` says that
+    all of them are for answers that are privatised before they are counted.
     """
 
     def __init__(self) -> None:
         self._found: dict[str, Method] = {}
         self._waiting: list[str] | None = None  # families; None: this room was not looked into yet
 
-    def of(self, kind: str | None) -> list[Method]:
-        """Return all methods imported by now: at least those of a kind of input; None: of all."""
+    def of(self, kind: str | None, *, local: bool = True) -> list[Method]:
+        """Return all methods imported by now: at least those of a kind of input; None: of all.
+
+        Args:
+            kind: the kind of input.
+            local: if False, families are left out that are for unit `local` alone.
+        """
         if self._waiting is None:
             modules = list(iter_modules(hushrank.flows.methods.__path__, f"{ROOM}."))
             self._waiting = [each.name for each in modules if each.ispkg]
@@ -53,7 +59,8 @@ class _Found(MutableMapping[str, Method]):
                     self._add(getattr(import_module(each.name), "METHODS", ()))
         for name in tuple(self._waiting):
             family = import_module(name)
-            if kind is None or kind == family.KIND:
+            wanted = local or not getattr(family, "LOCAL", False)
+            if kind is None or (kind == family.KIND and wanted):
                 self._waiting.remove(name)
                 self._add(methods_in(family.__path__, name))
         return list(self._found.values())
@@ -83,9 +90,9 @@ class _Found(MutableMapping[str, Method]):
 METHODS = _Found()
 
 
-def facts_of_methods(kind: str | None = None) -> Methods:
-    """Return each method's facts by name: those of a kind of input, or all."""
-    found = sorted(METHODS.of(kind), key=_place)
+def facts_of_methods(kind: str | None = None, *, local: bool = True) -> Methods:
+    """Return each method's facts by name: at least those that `METHODS.of` finds."""
+    found = sorted(METHODS.of(kind, local=local), key=_place)
     return {method.facts.name: method.facts for method in found}
 
 
@@ -103,17 +110,18 @@ def check_job(
 ) -> SurveyConfig:
     """The job of these keys, as `check_config` has it, with the methods that exist.
 
-    Only the methods of its kind are imported, unless something is wrong: messages name methods of
-    every kind.
+    Only the methods of its kind and unit are imported, unless something is wrong: messages name
+    methods of every kind.
 
     Raises:
         ConfigError: a value breaks a rule; one line for each problem found.
     """
-    rows = content.get("input")
+    rows, privacy = content.get("input"), content.get("privacy")
     kind = rows.get("kind") if isinstance(rows, Mapping) else None
+    local = not isinstance(privacy, Mapping) or privacy.get("unit") == Unit.LOCAL
     if kind in KINDS:
         try:
-            return check_config(path, content, facts_of_methods(kind), base)
+            return check_config(path, content, facts_of_methods(kind, local=local), base)
         except ConfigError:
             pass
     return check_config(path, content, facts_of_methods(), base)

@@ -25,7 +25,6 @@ from hushrank.flows.release.election import (
     condorcet_sentence,
     result_cells,
 )
-from hushrank.flows.release.precincts import levels_of, precincts_sentence
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import (
     DIFFICULTIES,
@@ -455,6 +454,8 @@ def votes_facts(release: Release) -> VotesFacts | None:
     record = release.precincts
     if record is None:
         return None
+    from hushrank.flows.release.precincts import levels_of, precincts_sentence
+
     shown, place = release.shown(), {line.item: n for n, line in enumerate(release.ranking)}
     levels = list(levels_of(record, release.released))
     items: tuple[str, ...] = release.released.items  # type: ignore[attr-defined]

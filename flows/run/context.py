@@ -40,7 +40,6 @@ from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.drawn import Drawn
 from hushrank.flows.run.input_files import told_as_input
-from hushrank.flows.statement.local import LocalGuarantee
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
@@ -88,6 +87,8 @@ def protects(config: SurveyConfig) -> Protects:
         if isinstance(config.input, RankingsConfig) and not config.input.names_people:
             return Protects.ANSWER
         return Protects.OUTCOMES if config.privacy.public_graph else Protects.ROWS
+    from hushrank.flows.statement.local import LocalGuarantee
+
     bounded = LocalGuarantee.of(config).person is not None
     return Protects.PERSON if bounded else Protects.ANSWER
 

@@ -37,7 +37,6 @@ from hushrank.flows.run.input_files import (
     told_as_input,
 )
 from hushrank.flows.run.stages import SingleRelease
-from hushrank.flows.run.stream_night import StreamNight
 from hushrank.privacy.units import Unit
 from hushrank.transforms import system
 from hushrank.transforms.common.schema import InputError
@@ -52,6 +51,8 @@ def occasion_of(job: Job) -> Occasion:
     """
     if job.config.schedule.stream is None or job.night is None:
         return SingleRelease()
+    from hushrank.flows.run.stream_night import StreamNight
+
     return StreamNight.of(job.key, job.config, job.night, job.ledger)
 
 

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,8 +46,6 @@ from hushrank.transforms.comparisons.bound import (
     bound_bucket,
     tally_of_weights,
 )
-from hushrank.transforms.comparisons.covariate_counts import CovariateCountsFn, covariates_of
-from hushrank.transforms.comparisons.heavy_users import Pieces, bound_heavy_users
 from hushrank.transforms.comparisons.shuffle import (
     Bucket,
     Carried,
@@ -64,6 +62,9 @@ from hushrank.transforms.storage.places import read_whole
 from hushrank.transforms.storage.spill_file import Spill, SpillFile
 from hushrank.transforms.storage.split import Split
 from hushrank.transforms.streams.people_files import Shard
+
+if TYPE_CHECKING:  # loaded where people have more rows than fit into memory
+    from hushrank.transforms.comparisons.heavy_users import Pieces
 
 COMBINE = {
     Statistic.WIN_COUNTS: WinCountsFn,
@@ -178,14 +179,18 @@ class ComparisonsKind(Kind[ReduceComparisons]):
     def _bounded(self, rows: Counting) -> Iterable[Bounded]:
         most = self.memory.rows_at_once
         if rows.n_rows > most:
+            from hushrank.transforms.comparisons.heavy_users import bound_heavy_users
+
             return bound_heavy_users(rows.pieces, rows.n_rows, self._bounds, self.keyed_hash, most)
         together = OwnedRows.concatenate(list(rows.pieces()))
         return [bound_bucket(together, self._bounds, self.keyed_hash)]
 
     def combine(self) -> beam.CombineFn:
         """Pairs of many items are summed to sparse counts."""
-        n_items, ties, groups = len(self.job.catalogue), self.job.bounds.ties, self.job.groups
+        n_items, ties, groups = len(self.job.catalogue.names), self.job.bounds.ties, self.job.groups
         if self.job.statistic is Statistic.COVARIATE_COUNTS:
+            from hushrank.transforms.comparisons.covariate_counts import CovariateCountsFn
+
             return CovariateCountsFn(n_items, self.job.columns.n_covariates, ties)
         if self.job.weighted:
             return WEIGHTED[self.job.statistic](n_items, ties)
@@ -206,7 +211,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         if isinstance(total, dict):  # the total of weighted rows
             return total
         if isinstance(total, CellCounts):
-            return arrays_of_sparse(total.matrix(len(self.job.catalogue)))
+            return arrays_of_sparse(total.matrix(len(self.job.catalogue.names)))
         return {"counts": total}
 
     def check(self, n_rows: int) -> None:
@@ -239,6 +244,8 @@ def _encoded(
     if not job.columns.n_covariates:
         asked = None if job.asked is None else np.array(job.asked, np.int64)
         return encode_comparisons(batch, *how, groups=job.groups, naming=naming, asked=asked)
+    from hushrank.transforms.comparisons.covariate_counts import covariates_of
+
     covariates = covariates_of(batch, job.columns, job.catalogue)
     found = encode_comparisons(batch, *how, covariates.rules, naming=naming)
     words = covariates.words if found.valid is None else covariates.words[found.valid]

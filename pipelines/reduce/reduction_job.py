@@ -91,7 +91,7 @@ class Reduction:
     @property
     def cells(self) -> int:
         """Most numbers in the matrices that it sums."""
-        return 2 * len(self.catalogue) ** 2
+        return 2 * len(self.catalogue.names) ** 2
 
     @property
     def bits(self) -> BitsUsed:
@@ -201,7 +201,7 @@ class ReduceComparisons(Reduction):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the counts of a night of a stream."""
-        n_items = len(self.catalogue)
+        n_items = len(self.catalogue.names)
         cells = (n_items,) if self.statistic is Statistic.WIN_COUNTS else (n_items, n_items)
         return cells if self.groups is None else (len(self.groups), *cells)
 

@@ -34,7 +34,6 @@ from hushrank.pipelines.reduce.reduction_job import (
 )
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.catalogue import Naming
-from hushrank.transforms.comparisons.heavy_users import Pieces
 from hushrank.transforms.comparisons.shuffle import (
     Bucket,
     OwnedRows,
@@ -68,6 +67,7 @@ from hushrank.transforms.streams.stream_folder import COUNTING, delete_counting,
 
 if TYPE_CHECKING:
     from hushrank.privacy.stream import Stream
+    from hushrank.transforms.comparisons.heavy_users import Pieces
 
 NUMBERS, DIGESTS, PEOPLE = "shard_numbers", "shard_digests", "shard_people"
 

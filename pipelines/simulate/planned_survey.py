@@ -23,7 +23,6 @@ from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, PairCounts
 from hushrank.estimation.comparisons.planning import Exposures
 from hushrank.estimation.fit.weighted_pairs import UNITS, weighted_sums
 from hushrank.estimation.ties.tie_models import TieModel, outcomes_of
-from hushrank.pipelines.simulate.simulated_rows import draw_distinct
 from hushrank.transforms.common.schema import Ties
 
 ROUND_TOTAL = 1e9  # exposures are scaled to it before the fit, so that none is near zero
@@ -384,6 +383,8 @@ class PlannedSurvey:
         if self.people * self.n_items**2 > MOST_WORK:
             most = int(MOST_WORK / self.n_items**2)
             raise ValueError(f"people must be at most {most:,} to simulate a test of this length")
+        from hushrank.pipelines.simulate.simulated_rows import draw_distinct
+
         everybody, truth, rng = self._people_of(replicate, group)
         at_once = max(1, (1 << 22) // self.n_items)
         for first in range(0, everybody, at_once):

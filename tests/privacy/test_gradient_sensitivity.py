@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.links import LAPLACE, LOGISTIC, Floats, Link
-from hushrank.estimation.comparisons.perturbed_mle import loss_bounds
+from hushrank.estimation.common.links import LAPLACE, LOGISTIC, Floats, Link, loss_bounds
 from hushrank.privacy.objective_perturbation import (
     GradientSensitivity,
     LossBounds,

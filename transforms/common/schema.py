@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -127,7 +128,7 @@ class Ties(StrEnum):
     RANDOM = "random"  # a fair secret coin decides
     MODEL = "model"  # an outcome like the others, with a count of its own in each pair
 
-    @property
+    @cached_property
     def row_weight(self) -> int:
         """Amount that one win adds to its count: 2 if ties are split, so that half a win is 1."""
         return 2 if self is Ties.SPLIT else 1

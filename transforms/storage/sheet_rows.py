@@ -14,12 +14,11 @@ from __future__ import annotations
 import datetime
 import io
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from hushrank.transforms.common.schema import InputError
 
@@ -97,7 +96,7 @@ def read_spss(stream: IO[bytes], schema: pa.Schema, most_rows: int) -> Iterator[
         BrokenSheetError: the file is damaged.
     """
     columns, _, _ = _spss(stream, wanted=schema.names)
-    texts = [_texts(np.asarray(columns[name])) for name in schema.names]
+    texts = [_texts(list(columns[name])) for name in schema.names]
     yield from _batches(pa.table(texts, schema.names), most_rows)
 
 
@@ -162,11 +161,11 @@ def _text(cell: object) -> str | None:
 
 def _spss(
     stream: IO[bytes], wanted: Sequence[str] | None = None, *, heading: bool = False
-) -> tuple[dict[str, NDArray[np.generic]], list[str], int]:
+) -> tuple[dict[str, list[Any]], list[str], int]:
     """Columns by name, names of all variables, and the number of rows."""
     from pyreadstat import read_sav
 
-    def read() -> tuple[dict[str, NDArray[np.generic]], list[str], int]:
+    def read() -> tuple[dict[str, list[Any]], list[str], int]:
         stream.seek(0)
         columns, head = read_sav(
             io.BytesIO(stream.read()),
@@ -180,12 +179,11 @@ def _spss(
     return _sound(read)
 
 
-def _texts(values: NDArray[np.generic]) -> pa.Array:
+def _texts(own: list[Any]) -> pa.Array:
     """A column of an SPSS file as texts; what is missing and empty texts are null.
 
     A column of texts holds nothing but them and blanks, one of numbers not one text.
     """
-    own = values.tolist()
     if any(isinstance(each, str) for each in own):
         return pa.array([each if isinstance(each, str) and each else None for each in own])
     numbers = np.array(own, np.float64)

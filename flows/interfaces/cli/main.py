@@ -290,13 +290,14 @@ def run(
         _show_stages(config, night, no_privacy, unsafe_seed, anyway, as_json)
         return
     with execution(config, prefect, as_json=as_json) as execute:
-        from hushrank.flows.nights.nights import run_night
         from hushrank.flows.run.job import prepare_job, read_survey
 
         survey = read_survey(config, no_privacy=no_privacy, anyway=anyway)
         if night is None or unsafe_seed is not None or no_privacy:
             outcome = execute(prepare_job(survey, seed=unsafe_seed, night=night, again=again))
         else:
+            from hushrank.flows.nights.nights import run_night
+
             outcome = run_night(survey, night, datetime.now(UTC), execute, again=again)
     _show_outcome(outcome, as_json)
 

@@ -146,7 +146,6 @@ def _runner(
     """
     from hushrank.flows.assembly import run_job
     from hushrank.flows.display import StepDisplay
-    from hushrank.flows.nights.server import server_configured, server_of_command
 
     told: set[str] = set()
 
@@ -160,8 +159,15 @@ def _runner(
             console.print(Text(f"Night {job.night}", style="bold"))
         return StepDisplay(console, job).perform
 
-    if not (server_configured() if prefect is None else prefect):
-        return lambda job, reducer: run_job(job, reducer, begin(job), tell)
+    def directly(job: Job, reducer: Reducer) -> Outcome:
+        return run_job(job, reducer, begin(job), tell)
+
+    if prefect is False:
+        return directly
+    from hushrank.flows.nights.server import server_configured, server_of_command
+
+    if prefect is None and not server_configured():
+        return directly
     pages: list[str] = []
 
     def run(job: Job, reducer: Reducer) -> Outcome:

@@ -6,7 +6,7 @@ only the organisation knows is marked `TO COMPLETE`. No row is read, and nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from hushrank.flows.config.apart import NamedPlace, Use, named_places
@@ -108,8 +108,8 @@ def _purpose(config: SurveyConfig) -> Iterator[str]:
         ("", ""),
         [
             ("Population", config.name),
-            ("Organisation", asker and asker.organisation),
-            ("Contact", about.contact or (asker and asker.contact)),
+            ("Organisation", asker.organisation if asker else None),
+            ("Contact", about.contact or (asker.contact if asker else None)),
             ("Purpose", None),
             ("Legal basis", None),
             ("Question", about.question),
@@ -280,7 +280,7 @@ def _decision() -> Iterator[str]:
         yield f"- {what}: {OPEN}"
 
 
-def _table(heads: tuple[str, ...], rows: list[tuple[str | None, ...]]) -> Iterator[str]:
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str | None, ...]]) -> Iterator[str]:
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * len(heads)}"
     for row in rows:

@@ -25,6 +25,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,9 +59,11 @@ from hushrank.privacy.stream import Stream, stream_of
 from hushrank.privacy.stream_encoder import ONE
 from hushrank.privacy.units import UNITS, Adjacency, NoiseKind, PrivacyParams
 from hushrank.transforms.common.catalogue import Groups
+
+if TYPE_CHECKING:  # loaded by nights of a stream alone
+    from hushrank.transforms.streams.released_files import Drawn, Shown
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import SQUARES
-from hushrank.transforms.streams.released_files import Drawn, Shown
 
 WEIGHT_KEYS = ("privacy.bounding", "input.columns.weight")  # keys of methods that take weights
 

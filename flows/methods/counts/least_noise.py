@@ -67,15 +67,22 @@ class Candidate:
 
     Attributes:
         method: the method.
-        mechanism: mechanism by which it draws.
-        variance: variance of the privacy noise in an item's net wins, in comparisons.
+        mechanism: mechanism by which it draws; None: it is rejected without being calibrated.
+        variance: variance of the privacy noise in an item's net wins, in comparisons; at least this
+            much where there is no mechanism.
         doubt: c, how much chance in totals adds that the method does not see.
     """
 
     method: PlannedMethod[Any]
-    mechanism: Mechanism
+    mechanism: Mechanism | None
     variance: float
     doubt: float = 0.0
+
+    @property
+    def noise(self) -> str:
+        """The standard error of a win count, and whose it is."""
+        at_least = "" if self.mechanism else "at least "
+        return f"{at_least}{math.sqrt(self.variance):.3g} ({self.method.facts.name})"
 
 
 def of_least_noise(config: SurveyConfig) -> Choice:
@@ -84,10 +91,11 @@ def of_least_noise(config: SurveyConfig) -> Choice:
     Raises:
         ConfigError: no candidate suits the configuration; its text is that of the last one.
     """
-    found, refused = [], None
+    found: list[Candidate] = []
+    refused = None
     for method in CANDIDATES:
         try:
-            found.append(_candidate(method, config))
+            found.append(_candidate(method, config, found))
         except ConfigError as error:
             refused = error
     if not found:
@@ -96,7 +104,14 @@ def of_least_noise(config: SurveyConfig) -> Choice:
     return Choice(best.method, _reason(best, found, config), best.mechanism)
 
 
-def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
+def _candidate(
+    method: PlannedMethod[Any], config: SurveyConfig, others: list[Candidate]
+) -> Candidate:
+    """Calibrate the method, unless it has more noise than one of the others, whatever its law.
+
+    That other one sees all chance in its counts, so neither the best nor what the doubts of a
+    method are measured by depends on by how much.
+    """
     facts, known = method.facts, {each.facts.name: each.facts for each in CANDIDATES}
     broken = (
         *facts.rules(config),
@@ -107,6 +122,9 @@ def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
     problems = [f"{key}: {rule}" for key, rule in broken]
     if problems:
         raise ConfigError("\n".join(problems))
+    at_least = method.least_noise_in_net_wins(config)
+    if any(not each.doubt and each.variance < at_least for each in others):
+        return Candidate(method, None, at_least)
     mechanism = method.calibrate(config)
     variance = method.noise_in_net_wins(mechanism)
     if variance is None:
@@ -140,8 +158,7 @@ def _chance_in_totals(config: SurveyConfig) -> float:
 def _reason(best: Candidate, found: list[Candidate], config: SurveyConfig) -> str:
     design, listed = config.comparisons.design, config.asked_design()
     noise = ", ".join(
-        f"{math.sqrt(each.variance):.3g} ({each.method.facts.name})"
-        + DOUBTED * (each.doubt > 0 and each is not best)
+        each.noise + DOUBTED * (each.doubt > 0 and each is not best)
         for each in sorted(found, key=lambda each: (each is not best, each.variance))
     )
     because = BECAUSE[design] if listed is None else LISTED

@@ -19,7 +19,7 @@ from pydantic import Field
 from hushrank.estimation.common.central_noise import calibrate_exposures
 from hushrank.estimation.common.covariates import CovariateCounts, pack
 from hushrank.estimation.common.estimate import Estimate
-from hushrank.estimation.common.links import Floats, link_named
+from hushrank.estimation.common.links import Floats, link_named, loss_bounds
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, pair_counts_of
 from hushrank.estimation.comparisons.covariate_mle import MOST_ITEMS as MOST_ITEMS_WITH_COVARIATES
 from hushrank.estimation.comparisons.covariate_mle import (
@@ -46,7 +46,6 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Attacked, Conclusion, Terms
 from hushrank.flows.methods.draws import Draw
-from hushrank.flows.methods.likelihood.draws import draws_of_effects, draws_of_scores
 from hushrank.flows.methods.reductions import (
     CountedMethod,
     problems_of_unknown_meetings,
@@ -65,7 +64,7 @@ from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import Counts, PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import add_noise
-from hushrank.privacy.objective_perturbation import Constants
+from hushrank.privacy.objective_perturbation import Constants, gradient_sensitivity
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties
@@ -397,6 +396,8 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
         self, mechanism: ScoreMechanism | EffectMechanism, drawn: Arrays
     ) -> tuple[Draw, ...]:
         """Noise inside the optimisation, and on what else is released."""
+        from hushrank.flows.methods.likelihood.draws import draws_of_effects, draws_of_scores
+
         if isinstance(mechanism, EffectMechanism):
             return draws_of_effects(mechanism)
         return draws_of_scores(mechanism)
@@ -406,6 +407,21 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
         if isinstance(mechanism, EffectMechanism):
             return mechanism.calibrated.score_noise.variance
         return float(mechanism.noise.variance)
+
+    def least_noise_in_net_wins(self, config: SurveyConfig) -> float:
+        """Variance of Laplace noise that would spend all of epsilon on the gradient.
+
+        The determinant of the Hessian, the cover of the output and noisy exposures take their parts
+        of epsilon, and the paper's constants only add noise. 0 where the noise is Gaussian, and
+        where this is no such job or `calibrate` may refuse it.
+        """
+        params, n_items = config.privacy.params(), len(config.items.catalogue())
+        usual = params.private and params.noise is NoiseKind.LAPLACE
+        special = has_covariates(config) or params.weighted or config.privacy.public_graph
+        if not usual or special or not 2 <= n_items <= MOST_DENSE_ITEMS:
+            return 0.0
+        change = gradient_sensitivity(loss_bounds(link_named(config.model.link)), params, n_items)
+        return 2 * (change.l1 / params.epsilon) ** 2
 
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Wins of a simulated survey; covariates have no effect there."""

@@ -4,3 +4,4 @@ In: sums of private answers. Out: scores, for `debiased-rr` and for the baseline
 """
 
 KIND = "comparisons"  # kind of input
+LOCAL = True  # no method is for another unit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.counts.win_loss import ReleasedWinLoss
+from hushrank.flows.methods.likelihood.perturbed_mle import MLE, PerturbedLikelihood
 from hushrank.flows.methods.registry import METHODS, load_config
 from tests.flows.conftest import ITEMS
 
@@ -19,6 +21,27 @@ MANY = [f"item {number}" for number in range(60)]
 PERSON = {"unit": "user", "epsilon": 2.0, "max_contributions": 6}
 # Of a job of before designs were stated, by the code of then.
 HASH_OF_OLD = "d6409d003658f051e01b1645aca642373bbd096c5c29bfd04210127b5e07b5f2"
+REJECTED: list[dict] = [
+    *({"privacy": {"epsilon": epsilon}} for epsilon in (0.01, 1.0, 20.0)),
+    {"privacy": {"epsilon": 2.0, "adjacency": "add-remove"}},
+    {"privacy": {"epsilon": 2.0, "distinct_pairs": True}},
+    {"privacy": {"epsilon": 2.0, "per_item_cap": 1}},
+    {"privacy": {"epsilon": 2.0, "delta": 1e-6, "noise": "gaussian"}},
+    {
+        "privacy": {
+            "epsilon": 2.0,
+            "public_graph": True,
+            "public_graph_statement": "all saw all pairs",
+        }
+    },
+    *(
+        {"privacy": {"epsilon": 2.0}, "model": model}
+        for model in (
+            {"link": "laplace"},
+            {"expected_comparisons": 1e7},
+        )
+    ),
+]
 OLD = """
 name: zoo
 input: {kind: comparisons, paths: [/data/answers.parquet], columns: {left: item_i, right: item_j}}
@@ -118,6 +141,33 @@ class TestAuto:
             method = METHODS[name]
             found = method.noise_in_net_wins(method.calibrate(config))
             assert found == pytest.approx(variance, rel=0.02), name
+
+    @pytest.mark.parametrize("design", ["balanced", "random", "any"])
+    @pytest.mark.parametrize(("items", "answers"), [(2, 1), (4, 6), (6, 15), (25, 6), (60, 40)])
+    def test_a_bound_rejects_only_what_calibration_would(
+        self, survey, monkeypatch, design, items, answers
+    ):
+        rejected = 0
+        for changes in REJECTED:
+            privacy = {"unit": "user", "max_contributions": answers, **changes["privacy"]}
+            of = {"items": {"count": items}, "input__design": design, "input__ties": "split"}
+            survey.set(method="auto", **of, privacy=privacy, model=changes.get("model", {}))
+            config = load_config(survey.config)
+            quick = METHODS["auto"].resolve(config)
+            bound = MLE.least_noise_in_net_wins(config)
+            with monkeypatch.context() as slow:
+                slow.setattr(PerturbedLikelihood, "least_noise_in_net_wins", lambda *_: 0.0)
+                whole = METHODS["auto"].resolve(config)
+            assert quick == replace(whole, reason=quick.reason), changes
+            assert quick.mechanism == whole.mechanism, changes
+            if bound and "(perturbed-mle)" in whole.reason:
+                variance = MLE.noise_in_net_wins(MLE.calibrate(config))
+                assert float(f"{bound**0.5:.3g}") <= variance**0.5, changes
+            if "at least" in quick.reason:
+                rejected += 1
+                assert "at least" not in whole.reason
+                assert "perturbed-mle" in whole.reason
+        assert rejected > 0 or design != "random"
 
     def test_it_says_why_and_the_release_records_it(self, survey, command):
         survey.set(
