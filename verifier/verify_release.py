@@ -248,6 +248,7 @@ top-list: kind=text items=[item*k]
 right-wrong-counts: kind=text items=items pairs=[[size]*n]~ right_wrong=[[int*n]*n]~
 sheet-totals: kind=text answer_weight=count sheet_weight=count right_minus_wrong={item:int}
     booklets=[[item]]~ knots=[[size]] sheets=[[int]] bands?=[[size]]~ by_band?=[{item:int}]~
+    anchors?={number}~
 point-totals: kind=text answer_weight=count sheet_weight=count share=count points={item:[int]}
     knots=[size] sheets=[int]
 randomised-answers: kind=text items=items epsilon=number people=[size*answers] sums=[[int*n]*n]
@@ -818,9 +819,10 @@ ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, 
     "tie-counts": lambda n, groups, pairs: 3 * groups * pairs,
     "top-list": lambda n, groups, pairs: n,
 }
+OF_SHEETS = ("sheet-totals", "point-totals")
 # Kinds that may be told by group.
 GROUPED = {
-    *("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"),
+    *("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "point-totals", "sheet-totals"),
     *("above-counts", "margin-counts", "net-sums", "place-counts", "precinct-counts"),
 }
 COUNTED_LISTS = (
@@ -866,6 +868,7 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
         entries = b.groups * (n * bands_in(released) + sum(map(len, released["sheets"])))
     if kind == "point-totals":
         entries = sum(map(len, released["points"].values())) + len(released["sheets"])
+        entries *= b.groups
     if release.get("stream"):  # of one group
         main, entries = "stream_sensitivity", n if kind == "win-counts" else n * n
     elif is_weighted(certificate):
@@ -919,8 +922,8 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("groups", bool(release.get("groups") or domain["groups"]), grouped),
         ("other_rows", domain["other_rows"], bool(domain["groups"])),
         ("ties", release.get("ties") is not None, kind == "tie-counts"),
-        ("test", release.get("test") is not None, kind in ("sheet-totals", "point-totals")),
-        ("dif", release.get("dif") is not None, kind == "sheet-totals" and bool(domain["groups"])),
+        ("test", release.get("test") is not None, kind in OF_SHEETS),
+        ("dif", release.get("dif") is not None, kind in OF_SHEETS and bool(domain["groups"])),
         ("fit", release.get("fit") is not None, release["released"].get("by_band") is not None),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
         ("personal", release.get("personal") is not None, kind == "private-pairs"),
@@ -1331,8 +1334,11 @@ def check_public_pairs(
     if released["kind"] == "sheet-totals":
         for board in (release, *(release.get("groups") or ())):
             check_sheets(board["released"], booklets, certificate["domain"], say)
+            check_anchors(board, release["scale"], say)
     elif released["kind"] == "point-totals":
-        check_points(released, certificate["rows"]["settings"], certificate["domain"], say)
+        for board in (release, *(release.get("groups") or ())):
+            own, settings = board["released"], certificate["rows"]["settings"]
+            check_points(own, settings, certificate["domain"], say)
     elif booklets:
         shared = {(a, b) for each in booklets.values() for a in each for b in each if a != b}
         graph = released.get("pairs") or [range(i + 1, len(names)) for i in range(len(names))]
@@ -1370,6 +1376,19 @@ def check_sheets(
     say.check(fits, wrong="sheets are counted by other raw scores than those of the booklets")
     largest, most = max(map(len, told)), domain["bounds"]["max_contributions"]
     say.check(largest <= most, wrong="a sheet has more items than a person's bound")
+
+
+def check_anchors(board: Document, scale: str, say: Findings) -> None:
+    """That difficulties lie around the fixed ones of the anchors: their mean distance is zero,
+    with weights that a release does not tell."""
+    anchors = board["released"].get("anchors")
+    fits = (anchors is not None) == (scale == "anchored-difficulty")
+    scores = {line["item"]: float(line["score"]) for line in board["ranking"]}
+    if anchors is not None and any(scores.values()):  # else nothing was learned
+        fits &= len(anchors) > 1 and {*anchors} <= {*scores}
+        off = [scores.get(item, 0.0) - fixed for item, fixed in anchors.items()]
+        fits &= bool(off) and min(off) <= 1e-6 and max(off) >= -1e-6
+    say.check(fits, wrong="difficulties are not on the scale of the anchors")
 
 
 def check_points(released: Document, settings: Document, domain: Document, say: Findings) -> None:
@@ -1775,6 +1794,7 @@ UNIT_OF = {
     **{name: name for name in ("log-odds", "elo", "laplace", "probit")},
     **{"win-share": "percent", "difficulty": "log-odds", "above-middle": "places", "place": "none"},
     "point-difficulty": "log-odds",
+    "anchored-difficulty": "log-odds",
     "votes": "votes",
 }
 
@@ -1811,10 +1831,12 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
             [whole.get("items")] * len(groups),
         ),
     }
-    for name in ("row_weight", "answer_weight", "sheet_weight", "booklets", "knots", "weights"):
+    same = ("row_weight", "answer_weight", "sheet_weight", "share", "booklets", "knots", "weights")
+    added = ("wins", "losses", "ties", "right_minus_wrong", "points", "sheets", *RANKED_PARTS)
+    for name in same:
         found[f"{name} of a group"] = [e.get(name) for e in groups], [whole.get(name)] * len(groups)
     if not certificate["domain"]["other_rows"]:
-        for name in ("wins", "losses", "ties", "right_minus_wrong", "sheets", *RANKED_PARTS):
+        for name in added:
             total, parts = (
                 numbers_in(whole.get(name)),
                 [numbers_in(each.get(name)) for each in groups],
@@ -1831,12 +1853,10 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
 def numbers_in(value: Any) -> list[float]:
     """All numbers of a table, in order; of items by name."""
     if isinstance(value, dict):
-        return [value[name] for name in sorted(value)]
-    if isinstance(value, int):
-        return [value]
-    if value and not isinstance(value[0], list):
-        return [*value]
-    return list(itertools.chain(*(value or ())))
+        value = [value[name] for name in sorted(value)]
+    if isinstance(value, list):
+        return [number for each in value for number in numbers_in(each)]
+    return [] if value is None else [value]
 
 
 def not_counts(certificate: Document, release: Document) -> Iterator[str]:

@@ -368,7 +368,9 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
     if not methods[config.method].uses("groups"):
         kind = config.input.kind
         able = " or ".join(
-            name for name, each in methods.items() if each.uses("groups") and kind == each.kind
+            name
+            for name, each in methods.items()
+            if each.uses("groups") and kind == each.kind and not each.also
         )
         needed = (
             "needs a method that releases counts, from which every group is ranked at one"

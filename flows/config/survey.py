@@ -99,6 +99,7 @@ class RetentionConfig(Section):
 LATER_MODEL_KEYS: dict[str, object] = {
     "epsilon_cap": None,
     "bands": None,
+    "anchors": None,
     "common_order": False,
     "weights": Weights.PRECISION,
     "estimator": PairEstimator.LIKELIHOOD,

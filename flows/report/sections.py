@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 from hushrank.flows.release.boards import better_lines
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import (
+    DIFFICULTIES,
     MEAN_ELO,
     WORDS,
     Axis,
@@ -167,14 +168,18 @@ OF_SHEETS = (
     "Each follows from the sheets of its group alone, so groups may differ in ability; 0 is the"
     " mean difficulty in the group."
 )
+OF_ANCHORED_SHEETS = (
+    "Each follows from the sheets of its group alone, so groups may differ in ability; the zero is"
+    " that of the anchors in each."
+)
 OF_BALLOTS = "Each follows from the rankings of its group alone."
 
 
 def board_tables(release: Release, room: int) -> list[BoardTable]:
     """A table of each group, on a page that has `room` bytes for them."""
     tables, how = [], OF_BALLOTS if release.released.ballots else DRAWN
-    if release.scale is Scale.DIFFICULTY:
-        how = OF_SHEETS
+    if release.scale in DIFFICULTIES:
+        how = OF_ANCHORED_SHEETS if release.scale is Scale.ANCHORED_DIFFICULTY else OF_SHEETS
     for group, board in release.boards():
         n_rows, row_at = len(board.ranking), _rows_of(board, _axis(board))
         part = room // len(release.groups or (group,))

@@ -27,6 +27,7 @@ from hushrank.transforms.storage.files import (
     open_file,
     parquet_footer,
 )
+from hushrank.transforms.storage.sheet_rows import count_excel_rows, count_spss_rows
 from hushrank.transforms.storage.text_lines import HEADER_BYTES
 
 DEFAULT_MEMORY = 2 << 30
@@ -250,4 +251,6 @@ _COUNTED: dict[FileFormat | Service, Callable[[IO[bytes]], int]] = {
     FileFormat.AVRO: _avro_rows,
     FileFormat.ORC: count_orc_rows,
     FileFormat.ARROW: count_arrow_rows,
+    FileFormat.EXCEL: count_excel_rows,
+    FileFormat.SPSS: count_spss_rows,
 }

@@ -384,13 +384,10 @@ class PlannedSurvey:
         if self.people * self.n_items**2 > MOST_WORK:
             most = int(MOST_WORK / self.n_items**2)
             raise ValueError(f"people must be at most {most:,} to simulate a test of this length")
-        everybody, truth, own = self.people, self.truth(replicate), (group,) if group else ()
-        if self.shares:
-            ends = np.rint(np.cumsum([0.0, *self.shares]) * self.people).astype(int)
-            everybody, truth = int(np.diff(ends)[group]), self.group_truth(replicate, group)
-        rng, at_once = self._generator(1, replicate, *own), max(1, (1 << 22) // self.n_items)
         from hushrank.pipelines.simulate.simulated_rows import draw_distinct
 
+        everybody, truth, rng = self._people_of(replicate, group)
+        at_once = max(1, (1 << 22) // self.n_items)
         for first in range(0, everybody, at_once):
             people = min(at_once, everybody - first)
             answered = np.zeros((people, self.n_items), bool)
@@ -405,7 +402,17 @@ class PlannedSurvey:
             right = answered & (rng.random(answered.shape) < expit(ability[:, None] - truth))
             yield answered, right
 
-    def points(self, replicate: int, most: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+    def _people_of(self, replicate: int, group: int) -> tuple[int, Floats, np.random.Generator]:
+        """How many people a group has, its true scores, and where its answers come from."""
+        rng = self._generator(1, replicate, *((group,) if group else ()))
+        if not self.shares:
+            return self.people, self.truth(replicate), rng
+        ends = np.rint(np.cumsum([0.0, *self.shares]) * self.people).astype(int)
+        return int(np.diff(ends)[group]), self.group_truth(replicate, group), rng
+
+    def points(
+        self, replicate: int, most: Sequence[int], group: int = 0
+    ) -> Iterator[NDArray[np.uint8]]:
         """Points of whole sheets, shape (people, n), a block of people at a time.
 
         An item's steps have its difficulty, as in the rating scale model without thresholds: the
@@ -414,19 +421,20 @@ class PlannedSurvey:
         Args:
             replicate: number of the survey.
             most: points that each item gives at most.
+            group: group of the people, where there are groups.
 
         Raises:
             ValueError: a test of this size takes too long to simulate.
         """
         steps = int(max(most))
-        rng, truth = self._generator(1, replicate), self.truth(replicate)
+        everybody, truth, rng = self._people_of(replicate, group)
         if self.people * self.n_items * (steps + 1) > MOST_WORK:
             raise ValueError("people must be fewer to simulate a test with so many points")
         at_once = max(1, (1 << 22) // (self.n_items * (steps + 1)))
         number = np.arange(steps + 1)
         given = number <= np.array(most)[:, np.newaxis]
-        for first in range(0, self.people, at_once):
-            people = min(at_once, self.people - first)
+        for first in range(0, everybody, at_once):
+            people = min(at_once, everybody - first)
             ahead = rng.normal(0.0, self.ability_spread, people)[:, np.newaxis] - truth
             weights = np.exp(ahead[..., np.newaxis] * number) * given
             below = weights.cumsum(axis=2)

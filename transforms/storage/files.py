@@ -23,12 +23,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hushrank.transforms.common.extras import need
 from hushrank.transforms.common.local_files import UnfitFile, being_read, require_regular
 from hushrank.transforms.common.schema import RANKING, TOO_LARGE, Columns, InputError, check_schema
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
 from hushrank.transforms.storage.json_rows import json_names
 from hushrank.transforms.storage.places import CloudPath
+from hushrank.transforms.storage.sheet_rows import excel_schema, spss_schema
 from hushrank.transforms.storage.text_lines import (
     HEADER_BYTES,
     PACKINGS,
@@ -105,6 +107,11 @@ class FileFormat(StrEnum):
     ORC = "orc"
     ARROW = "arrow"  # record batches of Arrow, also called Feather
     PREFLIB = "preflib"
+    EXCEL = "excel"
+    SPSS = "spss"
+
+
+OF_PROGRAMS = (FileFormat.EXCEL, FileFormat.SPSS)  # formats whose readers are an extra
 
 
 class Service(StrEnum):
@@ -129,6 +136,8 @@ ENDINGS = {
     ".arrow": FileFormat.ARROW,
     ".feather": FileFormat.ARROW,
     **dict.fromkeys((f".{kind}" for kind in preflib.KINDS), FileFormat.PREFLIB),
+    ".xlsx": FileFormat.EXCEL,
+    ".sav": FileFormat.SPSS,
 }
 
 
@@ -192,7 +201,8 @@ def list_files(
 
     Raises:
         NoFilesError: a path matches nothing.
-        InputError: a file is empty, its format is unknown, or it is there packed and unpacked.
+        InputError: a file is empty, its format is unknown or has no reader here, or it is there
+            packed and unpacked.
     """
     found: dict[str, InputFile] = {}
     for path in paths:
@@ -225,6 +235,10 @@ def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
         kind = FileFormat.PARQUET if isinstance(table, DataFile) else Service.BIGQUERY
         return InputFile(name, size, version, kind, table=table)
     format_ = format_ or _format_of(name)
+    if format_ in OF_PROGRAMS:
+        if is_remote(name):
+            raise InputError(f"{name}: files of Excel and SPSS are read on this machine; copy it.")
+        need("sheets", name)
     # An empty JSON Lines file, which has no header, is a file without rows: no error. Packed, it
     # would not be empty.
     if size == 0 and (format_ is not FileFormat.JSONL or is_packed(name)):
@@ -324,6 +338,8 @@ _SCHEMAS: dict[FileFormat | Service, Callable[[str, IO[bytes]], pa.Schema]] = {
     FileFormat.ORC: lambda path, stream: orc_head(path, stream)[0],
     FileFormat.ARROW: arrow_schema,
     FileFormat.PREFLIB: _schema_of_preflib,
+    FileFormat.EXCEL: excel_schema,
+    FileFormat.SPSS: spss_schema,
 }
 
 

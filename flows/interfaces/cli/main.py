@@ -366,6 +366,7 @@ COMMANDS: dict[str, dict[str, Command | str]] = {  # commands by panel, in the o
         "verify": "history_commands.verify_release",
         "estimate": "estimate_command.estimate",
         "pool": "estimate_command.pool",
+        "drift": "estimate_command.drift",
         "rank-for": "estimate_command.rank_for",
         "resume": "night_commands.resume",
         "clean": "backup_commands.clean",

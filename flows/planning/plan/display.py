@@ -17,7 +17,7 @@ from hushrank.flows.planning.plan.limits import guarantee_words
 from hushrank.flows.planning.plan.plan import SurveyPlan
 from hushrank.flows.planning.plan.survey import Setting, answers_of, is_right, predicted
 from hushrank.flows.planning.plan.world import SHARES, Accuracy, World
-from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.scale import DIFFICULTIES, Scale
 from hushrank.flows.terminal import Console
 from hushrank.privacy.units import Bounding, Unit
 
@@ -231,7 +231,7 @@ def _apart_legend(plan: SurveyPlan) -> str:
 
 
 def _boards_legend(plan: SurveyPlan) -> str:
-    apart = plan.config.input.kind == "rankings" or (plan.compared[0][1].scale is Scale.DIFFICULTY)
+    apart = plan.config.input.kind == "rankings" or plan.compared[0][1].scale in DIFFICULTIES
     shrunk = "" if apart else " are shrunk towards the whole"
     return (
         f"share: assumed share of all answers (--group-share); scores of groups{shrunk}"

@@ -113,7 +113,19 @@ JOBS: dict[str, Settings] = {
     "totals, Gaussian, added": job(
         SHEETS, {**GAUSSIAN, "max_contributions": 12, "adjacency": "add-remove"}, "totals"
     ),
+    "totals, bands": job(
+        SHEETS,
+        {**GAUSSIAN, "max_contributions": 12, "adjacency": "add-remove"},
+        "totals",
+        model={"bands": 3},
+    ),
     "totals of points": job({**SHEETS, "points": 2}, {**USER, "max_contributions": 12}, "totals"),
+    "totals of points, groups": job(
+        {**SHEETS, "points": 2},
+        {**USER, "max_contributions": 12},
+        "totals",
+        groups={"column": "g", "values": ["a", "b"]},
+    ),
     "totals, groups": job(
         SHEETS,
         {**GAUSSIAN, "max_contributions": 12},
@@ -340,6 +352,19 @@ def right_answers_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(totals, "release_sheet_totals", wrong)
 
 
+def also_in_bands_below(patch: pytest.MonkeyPatch) -> None:
+    """A sheet counts in its band of raw scores and in all bands below, at the cost of one."""
+    right = totals.release_sheet_totals
+
+    def wrong(counted: Any, calibration: Any, bits: Any) -> Any:
+        entries, shape = counted.entries.copy(), counted.shape
+        by_band = entries[: shape.n_answers].reshape(shape.bands, shape.n_items)
+        entries[: shape.n_answers] = by_band[::-1].cumsum(axis=0)[::-1].ravel()
+        return right(replace(counted, entries=entries), calibration, bits)
+
+    patch.setattr(totals, "release_sheet_totals", wrong)
+
+
 def histogram_for_free(patch: pytest.MonkeyPatch) -> None:
     """Sheets by raw score are left out of the sensitivity."""
     right = sheet_totals.sheet_totals_sensitivity
@@ -491,10 +516,13 @@ BUGS: dict[str, Bug] = {
     "half the noise, public graph": Bug("pairs, public graph", less_noise(central_noise)),
     "half the noise, tests": Bug("spectral", less_noise(measurements)),
     "half the noise, totals": Bug("totals", less_noise(sheet_totals)),
+    "half the noise, points, groups": Bug("totals of points, groups", less_noise(point_totals)),
     "half the noise, points": Bug("totals of points", less_noise(point_totals)),
     "scores of points for free": Bug("totals of points", scores_of_points_for_free, 2_500),
     "right answers alone": Bug("totals, Gaussian, added", right_answers_alone),
     "right answers alone, by group": Bug("totals, groups", right_answers_alone),
+    "half the noise, bands": Bug("totals, bands", less_noise(sheet_totals)),
+    "a sheet in several bands": Bug("totals, bands", also_in_bands_below),
     "sheets by score for free": Bug("totals", histogram_for_free, 2_500),
     "how many sheets count is told": Bug("totals, Gaussian, added", sheets_told),
     "half the noise, borda": Bug("borda", less_noise(ranking_counts)),

@@ -49,7 +49,8 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("footrule", "instant-runoff", "stream", "stream, metered rows", "debiased-rr", "laplace-rr"),
     *("spectral-rr", "mallows", "precincts", "borda, groups"),
     *("random-pairs, hidden items", "auto", "personalized", "spectral, look", "footrule, look"),
-    *("totals", "totals, Gaussian, added", "totals, groups", "totals of points"),
+    *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
+    "totals of points, groups",
 )
 COUNTED = (  # all jobs that add noise to counts and release them
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),
@@ -57,9 +58,8 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs"),
     *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
-    "stream, metered rows",
-    *("totals", "totals, Gaussian, added", "totals, groups", "totals of points", "precincts"),
-    "borda, groups",
+    *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
+    *("stream, metered rows", "totals of points, groups", "precincts", "borda, groups"),
 )
 FAULTS = (
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
@@ -77,10 +77,11 @@ FAULTS = (
     *("a quarter of the noise, covariates", "half the noise, fit on a public graph"),
     "each round pays nothing for the others",
     *("adjacency confused, borda", "twice L count, spectral", "half the noise, totals"),
-    *("half the noise, points", "scores of points for free"),
+    *("half the noise, points", "half the noise, points, groups", "scores of points for free"),
     *("a voter in two precincts", "levels at the cost of one"),
     "groups of rankings at the cost of one",
     *("right answers alone", "right answers alone, by group"),
+    *("half the noise, bands", "a sheet in several bands"),
     *("sheets by score for free", "how many sheets count is told"),
 )
 
