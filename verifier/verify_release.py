@@ -1711,10 +1711,8 @@ def check_precincts(certificate: Document, release: Document, say: Findings) -> 
         raise Wrong("precincts: they are not the groups of the certificate")
     if sizes != [len(codes) + told["elsewhere"]] * 2 or (districts and inside != sorted(codes)):
         raise Wrong("precincts: a row is missing, or a precinct is not in one district")
-    of_districts = [released["districts"], told["votes_of_districts"]]
-    if [None if each is None else len(each) for each in of_districts] != [
-        None if districts is None else len(districts)
-    ] * 2:
+    of_districts = [districts, released["districts"], told["votes_of_districts"]]
+    if len({None if each is None else len(each) for each in of_districts}) > 1:
         raise Wrong("precincts: districts are not those that were counted")
     deviation = math.sqrt(release["privacy"]["noise_variance"] or 0.0)
     gaussian, fits = "gaussian" in release["privacy"]["mechanism"], True
@@ -2432,9 +2430,8 @@ def count_norms(
     """Sensitivity of the counts of a draw, from the domain and from what was published; `earlier`:
     by the bounds of earlier versions, which were not exact for few items."""
     b, inputs = replace(bundle_of(certificate), earlier=earlier), draw["inputs"]
-    released = release["released"]
-    bounds, derivation = certificate["domain"]["bounds"], derivation_of(draw)
-    named = DERIVATION_OF.get(released["kind"], "")
+    released, derivation = release["released"], derivation_of(draw)
+    bounds, named = certificate["domain"]["bounds"], DERIVATION_OF.get(released["kind"], "")
     heavy = b.weight * (UNIT if derivation == "weighted_sensitivity" else 1)
     if released.get("row_weight", heavy) != heavy and "look" not in derivation:
         raise Wrong(f"a row adds {released['row_weight']} to what was published, not {heavy}")

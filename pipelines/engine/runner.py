@@ -27,7 +27,6 @@ from hushrank.transforms.storage.files import (
     open_file,
     parquet_footer,
 )
-from hushrank.transforms.storage.sheet_rows import count_excel_rows, count_spss_rows
 from hushrank.transforms.storage.text_lines import HEADER_BYTES
 
 DEFAULT_MEMORY = 2 << 30
@@ -247,10 +246,22 @@ def _avro_rows(stream: IO[bytes]) -> int:
     return count_avro_rows(stream)
 
 
+def _excel_rows(stream: IO[bytes]) -> int:
+    from hushrank.transforms.storage.sheet_rows import count_excel_rows
+
+    return count_excel_rows(stream)
+
+
+def _spss_rows(stream: IO[bytes]) -> int:
+    from hushrank.transforms.storage.sheet_rows import count_spss_rows
+
+    return count_spss_rows(stream)
+
+
 _COUNTED: dict[FileFormat | Service, Callable[[IO[bytes]], int]] = {
     FileFormat.AVRO: _avro_rows,
     FileFormat.ORC: count_orc_rows,
     FileFormat.ARROW: count_arrow_rows,
-    FileFormat.EXCEL: count_excel_rows,
-    FileFormat.SPSS: count_spss_rows,
+    FileFormat.EXCEL: _excel_rows,
+    FileFormat.SPSS: _spss_rows,
 }

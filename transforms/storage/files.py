@@ -23,14 +23,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushrank.transforms.common.extras import need
 from hushrank.transforms.common.local_files import UnfitFile, being_read, require_regular
 from hushrank.transforms.common.schema import RANKING, TOO_LARGE, Columns, InputError, check_schema
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
 from hushrank.transforms.storage.json_rows import json_names
 from hushrank.transforms.storage.places import CloudPath
-from hushrank.transforms.storage.sheet_rows import excel_schema, spss_schema
 from hushrank.transforms.storage.text_lines import (
     HEADER_BYTES,
     PACKINGS,
@@ -238,6 +236,8 @@ def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
     if format_ in OF_PROGRAMS:
         if is_remote(name):
             raise InputError(f"{name}: files of Excel and SPSS are read on this machine; copy it.")
+        from hushrank.transforms.common.extras import need
+
         need("sheets", name)
     # An empty JSON Lines file, which has no header, is a file without rows: no error. Packed, it
     # would not be empty.
@@ -332,14 +332,26 @@ def _schema_of_avro(path: str, stream: IO[bytes]) -> pa.Schema:
     return avro_schema(path, stream)
 
 
+def _schema_of_excel(path: str, stream: IO[bytes]) -> pa.Schema:
+    from hushrank.transforms.storage.sheet_rows import excel_schema
+
+    return excel_schema(path, stream)
+
+
+def _schema_of_spss(path: str, stream: IO[bytes]) -> pa.Schema:
+    from hushrank.transforms.storage.sheet_rows import spss_schema
+
+    return spss_schema(path, stream)
+
+
 # Formats with a schema that the path and the open file tell.
 _SCHEMAS: dict[FileFormat | Service, Callable[[str, IO[bytes]], pa.Schema]] = {
     FileFormat.AVRO: _schema_of_avro,
     FileFormat.ORC: lambda path, stream: orc_head(path, stream)[0],
     FileFormat.ARROW: arrow_schema,
     FileFormat.PREFLIB: _schema_of_preflib,
-    FileFormat.EXCEL: excel_schema,
-    FileFormat.SPSS: spss_schema,
+    FileFormat.EXCEL: _schema_of_excel,
+    FileFormat.SPSS: _schema_of_spss,
 }
 
 

@@ -51,7 +51,6 @@ from hushrank.transforms.storage.files import (
 )
 from hushrank.transforms.storage.parquet_rows import read_parquet
 from hushrank.transforms.storage.preflib import SCHEMA, read_header, read_rows
-from hushrank.transforms.storage.sheet_rows import read_excel, read_spss
 from hushrank.transforms.storage.split import (
     Head,
     ReadBatch,
@@ -569,10 +568,14 @@ def _read_avro(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 
 
 def _read_excel(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    from hushrank.transforms.storage.sheet_rows import read_excel
+
     yield from map(ReadBatch, read_excel(stream, split.to_read, batch_rows(split.schema)))
 
 
 def _read_spss(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    from hushrank.transforms.storage.sheet_rows import read_spss
+
     yield from map(ReadBatch, read_spss(stream, split.to_read, batch_rows(split.schema)))
 
 
