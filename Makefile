@@ -98,7 +98,7 @@ soak: setup  ## Run whole what `make test` samples: every crash, bad input, new 
 
 lint: setup  ## Check style and formatting with ruff
 	$(BIN)/ruff check .
-	$(BIN)/ruff check --preview --select PLW1514 --exclude tests,benchmarks,docs .  # texts have the encoding that the code names
+	$(BIN)/ruff check --preview --select PLW1514 --exclude tests .  # texts have the encoding that the code names
 	$(BIN)/ruff format --check .
 
 types: setup  ## Check types with mypy, strict, as on Linux, macOS and Windows

@@ -58,7 +58,7 @@ def collect(folder: Path, port: int) -> None:
 
 def processor_seconds(pid: int) -> float:
     """What a process has used so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

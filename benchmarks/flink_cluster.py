@@ -47,7 +47,7 @@ class Processes:
         """The most memory that each has held, added up: bytes."""
         total = 0
         for each in self._all(_stats()):
-            for line in Path(f"/proc/{each}/status").read_text().splitlines():
+            for line in Path(f"/proc/{each}/status").read_text(encoding="utf-8").splitlines():
                 if line.startswith("VmHWM"):
                     total += 1024 * int(line.split()[1])
         return total

@@ -126,7 +126,9 @@ class Stages:
 
     def begin(self) -> None:
         """A stage begins now."""
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again at what is used now
+        Path("/proc/self/clear_refs").write_text(
+            "5", encoding="utf-8"
+        )  # the peak starts again at what is used now
         self._wall, self._cpu, self._files = time.perf_counter(), time.process_time(), 0
 
     def look(self) -> None:
@@ -136,7 +138,7 @@ class Stages:
     def end(self, stage: str, **more: int) -> None:
         """A stage ends."""
         self.look()
-        status = Path("/proc/self/status").read_text()
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
         found = {
             "stage": stage,
             "wall_s": round(time.perf_counter() - self._wall, 1),

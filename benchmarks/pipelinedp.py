@@ -151,7 +151,7 @@ def pipelinedp(path: Path) -> Callable[[], float]:
                     | beam.Map(str)
                     | beam.io.WriteToText(f"{folder}/total", shard_name_template="")
                 )
-            return float(Path(folder, "total").read_text())
+            return float(Path(folder, "total").read_text(encoding="utf-8"))
 
     return work
 

@@ -59,7 +59,7 @@ def write(folder: Path, n_rows: int) -> list[Path]:
             for number, row in enumerate(table)
         ]
     for name, lines in forms.items():
-        Path(folder, name).write_text("\n".join(lines) + "\n")
+        Path(folder, name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     return [folder / name for name in forms]
 
 

@@ -106,13 +106,15 @@ class StageClock:
         self._begin()
 
     def _begin(self) -> None:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again at what is used now
+        Path("/proc/self/clear_refs").write_text(
+            "5", encoding="utf-8"
+        )  # the peak starts again at what is used now
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     def end(self, name: str) -> None:
         """Everything since the last end was stage `name`."""
         wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        status = Path("/proc/self/status").read_text()
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
         peak = 1024 * int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
         self.stages.append({"stage": name, "wall": wall, "cpu": cpu, "peak": peak})
         self._begin()

@@ -99,7 +99,7 @@ def made(page: Path) -> str:
     """
     if page.name in FILES:
         return FILES[page.name]()
-    written, mark, _ = page.read_text().partition(MARK)
+    written, mark, _ = page.read_text(encoding="utf-8").partition(MARK)
     if not mark:
         raise ValueError(f"{page}: needs a line {MARK}")
     return f"{written}{mark}\n{PAGES[page.name]().strip()}\n"

@@ -90,6 +90,16 @@ vector do: epsilons of Laplace noise ([DR14] Theorem 3.16), rho of zCDP, and the
 noise (`privacy.gaussian_profile`: composed, also adaptively). Two lists with different items in
 front, which leave last, attain it.
 
+Groups. Where each list comes from one public group and each group has counts of its own, let i_g
+and j_g be the lists of u and of v in group g. A group changes by at most the bound above, b(i_g,
+j_g), so all of them change by at most the sum of these over the groups. Every b is convex: squared
+it is A (i^2 + j^2) + M i j with |M| <= 2 A, and in l1 it is d1 (i + j) / 2 + (2 c1 - d1) |i - j| /
+2 with d1 <= 2 c1. So is the sum, and it is largest at a corner of sum i_g <= L, sum j_g <= L: all
+of u in one group and all of v in one. In the same group that is b(L, L), in another one 2 b(L, 0).
+Adding lists costs b(L, 0), as without groups. Replacing them costs the larger of b(L, L) and 2 b(L,
+0): a person may move, and then two groups change. In l1 it is always 2 b(L, 0), because also the
+numbers of rankings change; without groups these cancel.
+
 Checked by enumeration of all bundles in `tests/privacy/test_ranking_sensitivity.py`.
 
 References:
@@ -137,10 +147,12 @@ class _Lists:
         longest: l, the most items of a list.
         below: n, the size of the catalogue, if the items that a list leaves out count as below
             those it lists; None: such a list says nothing of them.
+        groups: public groups of which each has counts of its own; 1: there are none.
     """
 
     longest: int
     below: int | None = None
+    groups: int = 1
 
     @property
     def items(self) -> int:
@@ -201,13 +213,17 @@ def _norms_of_list(part: Part, lists: _Lists) -> _Norms:
     return _Norms(l1=one, squared=two, l1_apart=2 * one, squared_apart=2 * two)
 
 
-def ranking_sensitivity(params: PrivacyParams, longest: int, weights: Weights) -> Sensitivity:
+def ranking_sensitivity(
+    params: PrivacyParams, longest: int, weights: Weights, n_groups: int = 1
+) -> Sensitivity:
     """Sensitivity of the vector of all parts with a weight, each times its weight.
 
     Args:
         params: adjacency, and L as `max_contributions`.
         longest: l, the most items of a list, >= 2.
         weights: weight of each part that is released, >= 1.
+        n_groups: public groups with counts of their own; 1: there are none. Parts of `LEVELS` are
+            of groups already.
 
     Returns:
         l1 and squared l2 sensitivity.
@@ -218,16 +234,16 @@ def ranking_sensitivity(params: PrivacyParams, longest: int, weights: Weights) -
     """
     if Part.ROUNDS in weights:
         raise ValueError("rounds need the size of the catalogue: ranking_below_sensitivity")
-    return _largest(params, _Lists(longest=longest), weights)
+    return _largest(params, _Lists(longest=longest, groups=n_groups), weights)
 
 
 def ranking_below_sensitivity(
-    params: PrivacyParams, longest: int, weights: Weights, n_items: int
+    params: PrivacyParams, longest: int, weights: Weights, n_items: int, n_groups: int = 1
 ) -> Sensitivity:
     """Sensitivity where the items that a list leaves out count as below those it lists.
 
     Args:
-        params, longest, weights: as for `ranking_sensitivity`.
+        params, longest, weights, n_groups: as for `ranking_sensitivity`.
         n_items: n, the size of the catalogue.
 
     Returns:
@@ -236,7 +252,7 @@ def ranking_below_sensitivity(
     Raises:
         ValueError: `longest` or a weight is too small, or `longest` is above `n_items`.
     """
-    return _largest(params, _Lists(longest=longest, below=n_items), weights)
+    return _largest(params, _Lists(longest=longest, below=n_items, groups=n_groups), weights)
 
 
 def _largest(params: PrivacyParams, lists: _Lists, weights: Weights) -> Sensitivity:
@@ -244,6 +260,8 @@ def _largest(params: PrivacyParams, lists: _Lists, weights: Weights) -> Sensitiv
         raise ValueError(f"longest must be >= 2, got {lists.longest!r}")
     if lists.items < lists.longest:
         raise ValueError(f"longest must be at most {lists.items}, got {lists.longest!r}")
+    if lists.groups < 1:
+        raise ValueError(f"n_groups must be >= 1, got {lists.groups!r}")
     if not weights or min(weights.values()) < 1:
         raise ValueError("a part is released with a weight >= 1")
     most = params.max_contributions
@@ -251,7 +269,10 @@ def _largest(params: PrivacyParams, lists: _Lists, weights: Weights) -> Sensitiv
     if params.adjacency is Adjacency.ADD_REMOVE:
         return comes
     changes = _between(most, most, lists, weights)
-    return Sensitivity(max(comes.l1, changes.l1), max(comes.l2_squared, changes.l2_squared))
+    goes = 2 if lists.groups > 1 else 1
+    return Sensitivity(
+        max(goes * comes.l1, changes.l1), max(goes * comes.l2_squared, changes.l2_squared)
+    )
 
 
 def _between(i: int, j: int, lists: _Lists, weights: Weights) -> Sensitivity:
@@ -282,55 +303,69 @@ def level_weights(params: PrivacyParams, *, districts: bool) -> dict[Part, int]:
     return {part: cell if part is Part.PRECINCTS else other for part in levels}
 
 
-def margin_weights(params: PrivacyParams, longest: int, *, below: int) -> dict[Part, int]:
+def margin_weights(
+    params: PrivacyParams, longest: int, *, below: int, n_groups: int = 1
+) -> dict[Part, int]:
     """Weights of margins and of the number of rankings beside them.
 
-    Under `replace-one` that number costs nothing: it has the largest weight at which the corner
-    (L, 0) is no larger than (L, L). Under `add-remove` it has the weight of one pair.
+    Under `replace-one` that number has the largest weight at which it costs nothing: the corner
+    (L, 0), with groups twice, is then no larger than (L, L). Where that is none, as under
+    `add-remove`, and with groups of Laplace noise, it has the weight of one pair.
 
     Args:
         params: adjacency and kind of noise.
-        longest, below: as for `spread_weights`.
+        longest, below, n_groups: as for `spread_weights`.
     """
-    lists = _Lists(longest=longest, below=below)
-    single, double = (_between(1, other, lists, {Part.MARGINS: 1}) for other in (0, 1))
-    rankings = 1
-    if params.adjacency is Adjacency.REPLACE_ONE:
-        rankings = math.isqrt(double.l2_squared - single.l2_squared)
-        if params.noise is NoiseKind.LAPLACE:
-            rankings = double.l1 - single.l1
-    return {Part.MARGINS: 1, Part.RANKINGS: max(rankings, 1)}
+    lists = _Lists(longest=longest, below=below, groups=n_groups)
+    free = _free_rankings(params, lists, {Part.MARGINS: 1})
+    return {Part.MARGINS: 1, Part.RANKINGS: max(free, 1)}
 
 
 def spread_weights(
-    params: PrivacyParams, part: Part, longest: int, *, below: int | None = None
+    params: PrivacyParams, part: Part, longest: int, *, below: int | None = None, n_groups: int = 1
 ) -> dict[Part, int]:
     """Weights of `part` (above or nets) beside squares and rankings.
 
     Squares take one part in `SPREAD` of the sensitivity: variances need not be known as well as
-    sums. Under `replace-one` the number of rankings costs nothing: with the largest weight at which
-    the corner (L, 0) is no larger than (L, L). Under `add-remove` it takes one part in `COMERS` of
-    what `part` takes. From public numbers alone; L changes nothing.
+    sums. Under `replace-one` the number of rankings has the largest weight at which it costs
+    nothing. Under `add-remove` nothing is free, and with groups less: there it takes one part in
+    `COMERS` of what `part` takes, at least. From public numbers alone; L changes nothing.
 
     Args:
         params: adjacency and kind of noise.
         part: above or nets.
-        longest: as for `ranking_sensitivity`.
+        longest, n_groups: as for `ranking_sensitivity`.
         below: the size of the catalogue as for `ranking_below_sensitivity`; None: as for the other.
     """
-    lists = _Lists(longest=longest, below=below)
+    lists = _Lists(longest=longest, below=below, groups=n_groups)
     replaced = params.adjacency is Adjacency.REPLACE_ONE
     single, double = _between(1, 0, lists, {part: 1}), _between(1, 1, lists, {part: 1})
     squares = _norms_of_list(Part.SQUARES, lists)
     if params.noise is NoiseKind.LAPLACE:
         weight = -(-(SPREAD - 1) * squares.l1 // single.l1)
-        free = weight * (double.l1 - single.l1) + squares.l1
-        rankings = free if replaced else weight * single.l1 // COMERS
-        return {part: weight, Part.SQUARES: 1, Part.RANKINGS: max(rankings, 1)}
-    own, beside = single.l2_squared, squares.squared
-    if replaced:
-        own, beside = double.l2_squared, 2 * squares.squared
-    weight = math.isqrt((SPREAD - 1) * beside // own) + 1
-    free = weight**2 * (double.l2_squared - single.l2_squared) + squares.squared
-    rankings = math.isqrt(free if replaced else weight**2 * single.l2_squared // COMERS)
-    return {part: weight, Part.SQUARES: 1, Part.RANKINGS: max(rankings, 1)}
+        share = weight * single.l1 // COMERS
+    else:
+        own, beside = single.l2_squared, squares.squared
+        if replaced:
+            own, beside = double.l2_squared, 2 * squares.squared
+        weight = math.isqrt((SPREAD - 1) * beside // own) + 1
+        share = math.isqrt(weight**2 * single.l2_squared // COMERS)
+    free = _free_rankings(params, lists, {part: weight, Part.SQUARES: 1})
+    if replaced and n_groups == 1:
+        share = 1
+    return {part: weight, Part.SQUARES: 1, Part.RANKINGS: max(free, share, 1)}
+
+
+def _free_rankings(params: PrivacyParams, lists: _Lists, weights: Weights) -> int:
+    """Largest weight of the number of rankings that adds nothing to the sensitivity of `weights`.
+
+    0: none. Of two lists in one group these numbers cancel; a list that goes, or moves to another
+    group, has room for them as far as it changes the other parts by less.
+    """
+    if params.adjacency is Adjacency.ADD_REMOVE:
+        return 0
+    goes = 2 if lists.groups > 1 else 1
+    single, double = _between(1, 0, lists, weights), _between(1, 1, lists, weights)
+    if params.noise is NoiseKind.LAPLACE:
+        return max(double.l1 - goes * single.l1, 0) // goes
+    return math.isqrt(max(double.l2_squared - goes * single.l2_squared, 0) // goes)

@@ -43,6 +43,27 @@ rest of the derivation only uses that cells are >= 0. Hence groups cost a stream
 either adjacency: its bound under `replace-one` lets nothing cancel between X and X' as it is. It
 would be G times as large in squares if the bounds were enforced in each of G groups.
 
+Rows in place of nights (`RowTerms`, for counts of ordered pairs of items). At most B of a person's
+rows count in the whole stream, and rows on the same two items at most once in any b nights, which
+the person's own rows and the public terms decide alone (`transforms.streams.row_meter`). A row
+moves the cells of its own two items only, by a vector u >= 0 with |u|_1 <= D1 and |u|_2^2 <= D2:
+those of `privacy.sensitivity` for one row. Let x_c(t) be what the person adds to cell c on night t.
+Then
+
+    |C X|_2^2 = sum_c sum_{s, t} R(s - t) x_c(s) x_c(t),   R(h) = sum_i c_i c_{i+h},
+
+and R(h) = 0 where |h| >= bands. Two rows that move the same cell are on the same two items, so they
+are b >= bands nights apart and each product with s /= t is 0. What remains is at most
+|c|_2^2 times the sum of D2 over rows: |C X|_2^2 <= B |c|_2^2 D2 (`add-remove`), and twice that
+under `replace-one`, by the same argument as above. For l1 it is B |c|_1 D1, and twice that. The
+number L of rows on one night is not in the bound. Both bounds are exact where each row moves one
+cell, the stream is long enough and nothing but the pairs limits what a person gives.
+
+The proof needs that one row touches no cell of another pair. Counts of wins by item do not have
+that: of 3 nights and 2 bands, A beats B on the first and A beats C on the second moves the cell of
+A twice, and |C X|_2^2 = 3.5 although B |c|_2^2 = 2.5. So rows are metered for pairs of items alone.
+With groups the same two items are one pair in all groups together, which is stricter than needed.
+
 The nights together cost what one release of C X costs, although the rows of later nights may depend
 on what was shown before. Given the past, y_t is a discrete Gaussian shifted by some integer vector
 s_t under one stream and not under the other, with E[(P/Q)^a] <= exp(a (a - 1) |s_t|^2 / (2 s^2))
@@ -76,7 +97,15 @@ from hushrank.privacy.accounting import rho_of
 from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_law
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.sensitivity import Sensitivity
-from hushrank.privacy.stream_encoder import Encoder, Floats, Terms, Workload, decoding, square_root
+from hushrank.privacy.stream_encoder import (
+    Encoder,
+    Floats,
+    RowTerms,
+    Terms,
+    Workload,
+    decoding,
+    square_root,
+)
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 MAX_ENCODED = 1 << 62  # beyond it an integer could overflow
@@ -86,13 +115,13 @@ Counts = NDArray[np.int64]
 
 
 def stream_sensitivity(
-    night: Sensitivity, adjacency: Adjacency, terms: Terms, encoder: Encoder
+    one: Sensitivity, adjacency: Adjacency, terms: Terms | RowTerms, encoder: Encoder
 ) -> Sensitivity:
     """Sensitivity of C X, all nights of a stream together; the module derives it.
 
     Args:
-        night: sensitivity of one night's cells under `add-remove`, whatever the stream's adjacency
-            is.
+        one: sensitivity of one night's cells under `add-remove`, whatever the stream's adjacency
+            is; under `RowTerms` that of one row.
         adjacency: the stream's.
         terms: enforced on every person.
         encoder: an encoder with at most `terms.gap` bands.
@@ -109,7 +138,7 @@ def stream_sensitivity(
             " person's nights would overlap; take at most as many bands as the gap has nights"
         )
     norms, sides = encoder.norms(terms), 1 if adjacency is Adjacency.ADD_REMOVE else 2
-    return Sensitivity(sides * norms.l1 * night.l1, sides * norms.l2_squared * night.l2_squared)
+    return Sensitivity(sides * norms.l1 * one.l1, sides * norms.l2_squared * one.l2_squared)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +146,7 @@ class Stream:
     """Rules by which the nights of one stream are released and shown.
 
     Attributes:
-        terms: T, k, b.
+        terms: T, b, and k nights or B rows of a person.
         workload: nights whose sum is shown each night.
         encoder: C.
         sensitivity: sensitivity of C X.
@@ -125,7 +154,7 @@ class Stream:
             together.
     """
 
-    terms: Terms
+    terms: Terms | RowTerms
     workload: Workload
     encoder: Encoder
     sensitivity: Sensitivity
@@ -185,8 +214,8 @@ def shown_covariance(kernel: Floats, first: int, second: int) -> float:
 
 def stream_of(
     params: PrivacyParams,
-    night: Sensitivity,
-    terms: Terms,
+    one: Sensitivity,
+    terms: Terms | RowTerms,
     workload: Workload,
     bands: int | None = None,
 ) -> Stream:
@@ -198,7 +227,8 @@ def stream_of(
     Args:
         params: unit `user`; their budget is that of the whole stream, their bounds those of one
             night.
-        night: sensitivity of one night's cells under `add-remove`, which `params` must enforce.
+        one: sensitivity of one night's cells under `add-remove`, which `params` must enforce; under
+            `RowTerms` that of one row.
         terms: enforced on every person.
         workload: nights whose sum is shown each night.
         bands: bands of the encoder; None: as many as the terms and the workload allow, 1 for
@@ -216,7 +246,7 @@ def stream_of(
     if laplace and bands > 1:
         raise ValueError(f"noise laplace takes no factorisation: 1 band, got {bands!r}")
     encoder = square_root(workload, bands)
-    sensitivity = stream_sensitivity(night, params.adjacency, terms, encoder)
+    sensitivity = stream_sensitivity(one, params.adjacency, terms, encoder)
     if laplace:
         law = laplace_law(sensitivity, params.epsilon)
     else:
@@ -291,11 +321,12 @@ def shown_night(stream: Stream, released: Counts) -> Floats:
     return shown
 
 
-def relative_error(workload: Workload, terms: Terms, bands: int) -> float:
+def relative_error(workload: Workload, terms: Terms | RowTerms, bands: int) -> float:
     """Root mean square over nights of the noise in a shown cell, at equal privacy.
 
     In units of the noise that a single release of one night has under the same rho, which has
     variance D^2 / (2 rho) with D the `l2` sensitivity of one night: composition is k = T, b = 1.
+    Under `RowTerms` D is that of one row.
 
     Raises:
         ValueError: `bands` does not suit the workload or the gap.

@@ -28,27 +28,23 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """Terms that say when a person's rows count.
+class Span:
+    """Nights of a stream, and the gap that keeps a person's bands apart.
 
     Attributes:
         nights: T, the length of the stream, between 1 and 2^15.
-        participations: k, the most nights on which one person's rows count, >= 1.
-        gap: b, the least distance in nights between two of them, >= 1.
+        gap: b, a distance in nights, >= 1; the terms say of what.
 
     Raises:
         ValueError: a field is out of range.
     """
 
     nights: int
-    participations: int
     gap: int
 
     def __post_init__(self) -> None:
         if not 1 <= self.nights <= MAX_NIGHTS:
             raise ValueError(f"nights must be between 1 and {MAX_NIGHTS}, got {self.nights!r}")
-        if self.participations < 1:
-            raise ValueError(f"participations must be >= 1, got {self.participations!r}")
         if self.gap < 1:
             raise ValueError(f"gap must be >= 1, got {self.gap!r}")
 
@@ -57,10 +53,62 @@ class Terms:
         if not 0 <= night < self.nights:
             raise ValueError(f"night must be between 0 and {self.nights - 1}, got {night!r}")
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms(Span):
+    """Terms that count a person's nights.
+
+    Attributes:
+        participations: k, the most nights on which one person's rows count, >= 1; any two of them
+            are at least `gap` nights apart.
+
+    Raises:
+        ValueError: a field is out of range.
+    """
+
+    participations: int
+
+    def __post_init__(self) -> None:
+        Span.__post_init__(self)
+        if self.participations < 1:
+            raise ValueError(f"participations must be >= 1, got {self.participations!r}")
+
     @property
     def earliest(self) -> range:
         """The earliest nights on which one person can count, all that fit."""
         return range(0, self.nights, self.gap)[: self.participations]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowTerms(Span):
+    """Terms that count a person's rows, for counts of ordered pairs of items.
+
+    A row counts if no row of the same person on the same two items counted on the `gap` - 1 nights
+    before or earlier that night, and if at most `allowance(night)` of the person's rows have
+    counted with it. Two nights of a person may follow each other.
+
+    Attributes:
+        rows: B, the most rows of one person that count, between 1 and 2^15.
+        burst: B0, those of them that may count on the first night, between 1 and B; the allowance
+            grows from there evenly, to B on the last night. B0 = B: no such limit.
+
+    Raises:
+        ValueError: a field is out of range.
+    """
+
+    rows: int
+    burst: int
+
+    def __post_init__(self) -> None:
+        Span.__post_init__(self)
+        if not 1 <= self.rows <= MAX_NIGHTS:
+            raise ValueError(f"rows must be between 1 and {MAX_NIGHTS}, got {self.rows!r}")
+        if not 1 <= self.burst <= self.rows:
+            raise ValueError(f"burst must be between 1 and rows ({self.rows}), got {self.burst!r}")
+
+    def allowance(self, night: int) -> int:
+        """Rows of one person that may have counted up to and with `night`."""
+        return self.burst + (self.rows - self.burst) * night // max(1, self.nights - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +133,7 @@ class Workload:
         ones = nights if self.window is None else min(self.window, nights)
         return (np.arange(nights) < ones).astype(np.int64)
 
-    def most_bands(self, terms: Terms) -> int:
+    def most_bands(self, terms: Span) -> int:
         """The most bands that the square root may have: the guarantee needs bands <= gap, and from
         the window on its coefficients turn negative."""
         longest = terms.nights if self.window is None else min(self.window, terms.nights)
@@ -120,10 +168,16 @@ class Encoder:
         """Number of nights that a night's cells are in."""
         return len(self.coefficients)
 
-    def norms(self, terms: Terms) -> Sensitivity:
-        """N1 and N of `privacy.stream`: how far the coefficients carry one person's nights."""
-        ends = [min(self.bands, terms.nights - night) for night in terms.earliest]
+    def norms(self, terms: Terms | RowTerms) -> Sensitivity:
+        """N1 and N of `privacy.stream`: how far the coefficients carry a person's nights or rows.
+
+        A row is carried over as many nights as there are bands at most, so B rows carry B times the
+        sum of the coefficients and of their squares.
+        """
         squares = [coefficient**2 for coefficient in self.coefficients]
+        if isinstance(terms, RowTerms):
+            return Sensitivity(terms.rows * sum(self.coefficients), terms.rows * sum(squares))
+        ends = [min(self.bands, terms.nights - night) for night in terms.earliest]
         return Sensitivity(
             sum(sum(self.coefficients[:end]) for end in ends),
             sum(sum(squares[:end]) for end in ends),

@@ -6,18 +6,24 @@ last worker that uses it has ended.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
 
 import httpx
 from filelock import FileLock
@@ -72,6 +78,61 @@ class PrefectServer:
         found: list[dict[str, Any]] = self.post("/flow_runs/filter", filters).json()
         return found
 
+    def end_lease(self, run: str) -> None:
+        """Let pass the five minutes for which a run that was killed still holds its deployment."""
+        from prefect.server.concurrency.lease_storage.filesystem import ConcurrencyLeaseStorage
+
+        found = self.get(f"/flow_runs/{run}")["state"]["state_details"]
+        lease = UUID(found["deployment_concurrency_lease_id"])
+        leases = ConcurrencyLeaseStorage(self.home / "concurrency_leases")
+        assert asyncio.run(leases.renew_lease(lease, timedelta()))
+        wait_for("end of a lease", lambda: not (leases.storage_path / f"{lease}.json").exists())
+
+
+class Forwarder:
+    """Passes connections on to a server until it is closed, as a network that fails then does.
+
+    Attributes:
+        url: of the server's API, through this.
+    """
+
+    def __init__(self, server: PrefectServer) -> None:
+        self._server, self._pairs = urlsplit(server.url), list[socket.socket]()
+        self._address = ("127.0.0.1", free_port())
+        self.url = server.url.replace(self._server.netloc, f"127.0.0.1:{self._address[1]}")
+        self.open()
+
+    def open(self) -> None:
+        """Pass on what comes, at the start or after `close`: the server is there again."""
+        self._listener = socket.create_server(self._address)
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                ours, _ = listener.accept()
+                theirs = socket.create_connection((self._server.hostname, self._server.port))
+            except OSError:
+                return
+            self._pairs += [ours, theirs]
+            for one, other in ((ours, theirs), (theirs, ours)):
+                threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while part := one.recv(1 << 16):
+                other.sendall(part)
+        with suppress(OSError):  # the other end has to learn that nothing more comes
+            other.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End all connections and take no new ones."""
+        for each in (self._listener, *self._pairs):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+        self._pairs.clear()
+
 
 def wait_for(what: str, condition: Any) -> Any:
     """Return what `condition` returns once that is true."""
@@ -120,6 +181,7 @@ def _start(folder: Path, empty_home: Path) -> dict[str, Any]:
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": (
             "prefect.server.concurrency.lease_storage.filesystem"
         ),
+        "PREFECT_SERVER_SERVICES_REPOSSESSOR_LOOP_SECONDS": "2",  # who looks for leases that ended
     }
     words = ["-m", "prefect", "server", "start", "--port", str(port), "--no-ui"]
     with (home / "server.log").open("wb") as log:

@@ -197,7 +197,7 @@ line: item=item label?=text~ rank=number score=number low=open high=open rank_lo
     rank_high=count group=count low_all?=open~ high_all?=open~ rank_low_all?=count~
     rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
 errors: centre=[number*n] covariance=[[number]*n]
-group: name=text own=number informative=bool ranking=[line*n] released=<released>
+group: name=text own=number informative=bool ranking=[line*n] released=<released> election?=election
 effect: name=text scale=number~ estimate=number low=open high=open
 look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
     noise_scale=number people?=count~
@@ -221,14 +221,14 @@ election: margin_deviation=number~ sure_from=number~ chances={item:number}~ rule
     rounds?=[round*rounds]~
 round: out=item possible=[item] reached=bool
 precincts: precincts=[text] elsewhere=bool districts={[text]}~ deviation=number reach=number
-    wide_deviation=number wide_reach=number votes=[[size*n]] votes_of_districts=[[size*n]]~
-    votes_of_all=[size*n]
+    wide_deviation=number wide_reach=number margin_reach?=number~ wide_margin_reach?=number~
+    votes=[[size*n]] votes_of_districts=[[size*n]]~ votes_of_all=[size*n]
 rule-result: rule=text winners=[item] possible=[item] sure=bool
 robustness: by=text first=item replaced=size changed=size bound=size~ noise_allowance=number~
     kind=text
-stream: stream=text number=count nights=count first=date participations=count gap=count
-    window=count~ coefficients=[size] noise_variance=number shown_variance=number noisy=[int*drawn]
-    answers=[number*shown]
+stream: stream=text number=count nights=count first=date participations=count~ gap=count~
+    participation?=metered~ window=count~ coefficients=[size] noise_variance=number
+    shown_variance=number noisy=[int*drawn] answers=[number*shown]
 privacy: unit=text adjacency=text~ epsilon=open delta=number rho=open~ mechanism=text
     noise_scale=number~ noise_variance=number~ sensitivity=number~ sensitivity_norm=text~
     sensitivity_l1=size~ sensitivity_l2_squared=size~ max_contributions=count~ per_item_cap=count~
@@ -248,6 +248,7 @@ top-list: kind=text items=[item*k]
 right-wrong-counts: kind=text items=items pairs=[[size]*n]~ right_wrong=[[int*n]*n]~
 sheet-totals: kind=text answer_weight=count sheet_weight=count right_minus_wrong={item:int}
     booklets=[[item]]~ knots=[[size]] sheets=[[int]] bands?=[[size]]~ by_band?=[{item:int}]~
+    anchors?={number}~
 point-totals: kind=text answer_weight=count sheet_weight=count share=count points={item:[int]}
     knots=[size] sheets=[int]
 randomised-answers: kind=text items=items epsilon=number people=[size*answers] sums=[[int*n]*n]
@@ -325,7 +326,9 @@ domain: items=count catalogue_sha256=digest bounds=bounds groups=[text] other_ro
     stream=nights~
 bounds: max_contributions=count~ per_item_cap=count~ distinct_pairs=bool bounding=text
     max_weight=fraction~
-nights: stream=text night=count nights=count participations=count gap=count window=count~
+nights: stream=text night=count nights=count participations=count~ gap=count~
+    participation?=metered~ window=count~
+metered: rows=count pair_gap=count burst=count
 rows: kind=text settings=<settings> schedule=schedule rules=[text]
 schedule: timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text
 comparisons: *settings columns?=roles design?=text words?=outcome_words~ features?=[feature]
@@ -337,6 +340,7 @@ feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
 rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text ties?=text
     max_length?=count~ unlisted?=text not_ranked?=[text] overvotes?=text skipped?=text
     person_features?={[value]}~ overvoted?=[text] repeated?=text write_ins?=text~
+    no_valid_vote?=text~
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ places?=[text]~
     contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
@@ -599,7 +603,7 @@ ABOVE_ZERO = {
     *("items", "max_contributions", "per_item_cap", "max_weight", "nights", "night", "gap"),
     *("participations", "window", "times", "line", "attempt", "most_answers", "most_rankings"),
     *("longest", "grid", "pairs", "answers", "threshold", "values", "apart", "weights"),
-    *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2"),
+    *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2", "pair_gap"),
 }
 FEW = {"items", "nights", "times", "longest", "values", "pairs"}  # what is counted here, one by one
 
@@ -815,10 +819,11 @@ ENTRIES: dict[str, Callable[[int, int, int], int]] = {  # of noise: of n items, 
     "tie-counts": lambda n, groups, pairs: 3 * groups * pairs,
     "top-list": lambda n, groups, pairs: n,
 }
+OF_SHEETS = ("sheet-totals", "point-totals")
 # Kinds that may be told by group.
 GROUPED = {
-    *("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "sheet-totals"),
-    "precinct-counts",
+    *("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "point-totals", "sheet-totals"),
+    *("above-counts", "margin-counts", "net-sums", "place-counts", "precinct-counts"),
 }
 COUNTED_LISTS = (
     *("above-counts", "margin-counts", "net-sums", "place-counts", "round-counts"),
@@ -863,6 +868,7 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
         entries = b.groups * (n * bands_in(released) + sum(map(len, released["sheets"])))
     if kind == "point-totals":
         entries = sum(map(len, released["points"].values())) + len(released["sheets"])
+        entries *= b.groups
     if release.get("stream"):  # of one group
         main, entries = "stream_sensitivity", n if kind == "win-counts" else n * n
     elif is_weighted(certificate):
@@ -916,8 +922,8 @@ def check_extras(certificate: Document, release: Document) -> None:
         ("groups", bool(release.get("groups") or domain["groups"]), grouped),
         ("other_rows", domain["other_rows"], bool(domain["groups"])),
         ("ties", release.get("ties") is not None, kind == "tie-counts"),
-        ("test", release.get("test") is not None, kind in ("sheet-totals", "point-totals")),
-        ("dif", release.get("dif") is not None, kind == "sheet-totals" and bool(domain["groups"])),
+        ("test", release.get("test") is not None, kind in OF_SHEETS),
+        ("dif", release.get("dif") is not None, kind in OF_SHEETS and bool(domain["groups"])),
         ("fit", release.get("fit") is not None, release["released"].get("by_band") is not None),
         ("effects", bool(release.get("effects")), kind == "scores-and-effects"),
         ("personal", release.get("personal") is not None, kind == "private-pairs"),
@@ -928,6 +934,11 @@ def check_extras(certificate: Document, release: Document) -> None:
         ),
         ("precincts", release.get("precincts") is not None, kind == "precinct-counts"),
         ("groups", bool(release.get("groups")), kind != "precinct-counts"),
+        (
+            "elections of groups",
+            any(each.get("election") for each in release.get("groups") or ()),
+            kind in {"above-counts", "margin-counts", "place-counts"},
+        ),
         ("robustness", release.get("robustness") is not None, is_told_lead(certificate, release)),
     ):
         if found and not made_of_it:
@@ -1021,7 +1032,37 @@ def check_paid_for(certificate: Document, release: Document, say: Findings) -> N
     )
 
 
-def check_election(release: Document, say: Findings) -> None:
+def check_elections(release: Document, say: Findings, groups: int) -> None:
+    """Elections of all rankings together and of each group, of which statements hold at once."""
+    named = release.get("groups") or ()
+    for board, draws in ((release, groups), *((each, 1) for each in named)):
+        own = {"election": board.get("election"), "released": board["released"]}
+        own["ranking"] = board["ranking"]
+        check_election({**release, **own}, say, Spread(draws, 1 + len(named)))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How noise and doubt are spread over groups.
+
+    Attributes:
+        draws: number of noise values that one number is the sum of.
+        boards: number of rankings of which statements hold at once.
+    """
+
+    draws: int
+    boards: int
+
+
+MANY_DRAWS = 60  # of Laplace noise, whose sum has tails hardly longer than normal ones
+
+
+def reach_of_sum(tail: float, deviation: float, draws: int, gaussian: bool) -> float:
+    """What the sum of so many noise values exceeds with this chance, at least."""
+    return far(tail, draws, gaussian or draws > MANY_DRAWS) * deviation if deviation else 0.0
+
+
+def check_election(release: Document, say: Findings, spread: Spread) -> None:
     """That margins are as sure as the noise allows, and winners are those of the noisy counts.
 
     Of schulze and ranked-pairs only this is checked: their winners are in the Smith set.
@@ -1052,12 +1093,12 @@ def check_election(release: Document, say: Findings) -> None:
             wrong=f"election: winners of {name} are not possible, or not as sure as is said",
         )
     if of_places:
-        check_first_places(release, say)
+        check_first_places(release, say, spread)
     else:
-        check_margins(release, say)
+        check_margins(release, say, spread)
 
 
-def check_margins(release: Document, say: Findings) -> None:
+def check_margins(release: Document, say: Findings, spread: Spread) -> None:
     """The same of elections by counts of pairs."""
     election, released = release["election"], release["released"]
     part = "margins" if released["kind"] == "margin-counts" else "above"
@@ -1065,18 +1106,21 @@ def check_margins(release: Document, say: Findings) -> None:
     n, everybody = len(items), range(len(items))
     cells, back = (1, 0) if part == "margins" else (2, 1)
     margin = [[(above[a][b] - back * above[b][a]) / weight for b in everybody] for a in everybody]
-    deviation = math.sqrt(cells * (release["privacy"]["noise_variance"] or 0.0)) / weight
+    draws, pairs = cells * spread.draws, n * (n - 1) * spread.boards
+    deviation = math.sqrt(draws * (release["privacy"]["noise_variance"] or 0.0)) / weight
     half, normal = 0.5 / weight if deviation else 0.0, NormalDist()
-    least = normal.inv_cdf(1 - 0.045 / (n * (n - 1))) * deviation + half
     sure, gaussian = election["sure_from"], "gaussian" in release["privacy"]["mechanism"]
+    least = reach_of_sum(0.045 / pairs, deviation, draws, gaussian) + half
     told = [election[name] for name in ("margin_deviation", "sure_from", "chances")]
     fits = None not in told and math.isclose(told[0], deviation, rel_tol=1e-9)
-    fits = fits and (math.isclose(sure, least, rel_tol=1e-6) if gaussian else sure >= least * 0.999)
+    if gaussian or draws <= MANY_DRAWS:
+        fits = fits and math.isclose(sure, least, rel_tol=1e-6 if gaussian else 1e-3)
+    fits = fits and sure >= least * 0.999
     say.check(fits, wrong="election: margins are not as sure as their noise allows")
     if not fits:
         return
     check_rules(election, items, margin, say)
-    apart = normal.inv_cdf(1 - 0.005 / (n * (n - 1))) * math.sqrt(2 * n) * deviation + half
+    apart = normal.inv_cdf(1 - 0.005 / pairs) * math.sqrt(2 * n) * deviation + half
     check_scored(election, items, margin, apart, say)
     if gaussian and deviation:
         check_chances(election, items, margin, say)
@@ -1154,17 +1198,23 @@ def check_chances(
         )
 
 
-def check_first_places(release: Document, say: Findings) -> None:
+def check_first_places(release: Document, say: Findings, spread: Spread) -> None:
     """That winners by places have most of these, and all within reach of the noise are possible."""
     election, released = release["election"], release["released"]
     if any(election[name] is not None for name in ("margin_deviation", "sure_from", "chances")):
         raise Wrong("election: place-counts tell no margins")
     weight, items, n = released["weights"]["places"], released["items"], len(released["places"])
-    normal = NormalDist().inv_cdf(1 - 0.05 / (n * (n - 1) * max(len(election["rules"]), 1)))
+    one, gaussian = (
+        release["privacy"]["noise_variance"],
+        "gaussian" in release["privacy"]["mechanism"],
+    )
+    tail = 0.05 / (n * (n - 1) * max(len(election["rules"]), 1) * spread.boards)
     for found in election["rules"]:
         k = int(found["rule"].partition("-")[2] or 1)
-        deviation = math.sqrt(2 * k * (release["privacy"]["noise_variance"] or 0.0)) / weight
-        reach = normal * deviation + (0.5 / weight if deviation else 0.0)
+        draws = 2 * k * spread.draws
+        deviation = math.sqrt(draws * (one or 0.0)) / weight
+        reach = reach_of_sum(tail, deviation, draws, gaussian) * 0.999
+        reach += 0.5 / weight if deviation else 0.0
         check_best(found, items, [sum(row[:k]) / weight for row in released["places"]], reach, say)
 
 
@@ -1284,8 +1334,11 @@ def check_public_pairs(
     if released["kind"] == "sheet-totals":
         for board in (release, *(release.get("groups") or ())):
             check_sheets(board["released"], booklets, certificate["domain"], say)
+            check_anchors(board, release["scale"], say)
     elif released["kind"] == "point-totals":
-        check_points(released, certificate["rows"]["settings"], certificate["domain"], say)
+        for board in (release, *(release.get("groups") or ())):
+            own, settings = board["released"], certificate["rows"]["settings"]
+            check_points(own, settings, certificate["domain"], say)
     elif booklets:
         shared = {(a, b) for each in booklets.values() for a in each for b in each if a != b}
         graph = released.get("pairs") or [range(i + 1, len(names)) for i in range(len(names))]
@@ -1323,6 +1376,19 @@ def check_sheets(
     say.check(fits, wrong="sheets are counted by other raw scores than those of the booklets")
     largest, most = max(map(len, told)), domain["bounds"]["max_contributions"]
     say.check(largest <= most, wrong="a sheet has more items than a person's bound")
+
+
+def check_anchors(board: Document, scale: str, say: Findings) -> None:
+    """That difficulties lie around the fixed ones of the anchors: their mean distance is zero,
+    with weights that a release does not tell."""
+    anchors = board["released"].get("anchors")
+    fits = (anchors is not None) == (scale == "anchored-difficulty")
+    scores = {line["item"]: float(line["score"]) for line in board["ranking"]}
+    if anchors is not None and any(scores.values()):  # else nothing was learned
+        fits &= len(anchors) > 1 and {*anchors} <= {*scores}
+        off = [scores.get(item, 0.0) - fixed for item, fixed in anchors.items()]
+        fits &= bool(off) and min(off) <= 1e-6 and max(off) >= -1e-6
+    say.check(fits, wrong="difficulties are not on the scale of the anchors")
 
 
 def check_points(released: Document, settings: Document, domain: Document, say: Findings) -> None:
@@ -1445,8 +1511,10 @@ def tie_rule(settings: Document) -> str | None:
         return None
     if settings.get("ties") == "random":
         return "a secret coin puts them in order"
-    ends = settings.get("overvotes") == "exhaust"
-    return "the ranking ends before them" if ends else "the ranking is set aside"
+    if settings.get("overvotes") == "exhaust":
+        return "the ranking ends before them"
+    invalid = settings.get("no_valid_vote") is not None
+    return "the ranking counts as no valid vote" if invalid else "the ranking is set aside"
 
 
 def parameters_of_optimum(draw: Document, release: Document) -> Document:
@@ -1643,10 +1711,8 @@ def check_precincts(certificate: Document, release: Document, say: Findings) -> 
         raise Wrong("precincts: they are not the groups of the certificate")
     if sizes != [len(codes) + told["elsewhere"]] * 2 or (districts and inside != sorted(codes)):
         raise Wrong("precincts: a row is missing, or a precinct is not in one district")
-    of_districts = [released["districts"], told["votes_of_districts"]]
-    if [None if each is None else len(each) for each in of_districts] != [
-        None if districts is None else len(districts)
-    ] * 2:
+    of_districts = [districts, released["districts"], told["votes_of_districts"]]
+    if len({None if each is None else len(each) for each in of_districts}) > 1:
         raise Wrong("precincts: districts are not those that were counted")
     deviation = math.sqrt(release["privacy"]["noise_variance"] or 0.0)
     gaussian, fits = "gaussian" in release["privacy"]["mechanism"], True
@@ -1656,6 +1722,11 @@ def check_precincts(certificate: Document, release: Document, say: Findings) -> 
         least = NormalDist().inv_cdf(0.975) * own + (0.5 / weight if deviation else 0.0)
         fits = fits and math.isclose(told[f"{name}deviation"], own, rel_tol=1e-9)
         fits = fits and (math.isclose(reach, least, rel_tol=1e-6) if gaussian else reach >= least)
+        apart, n = told.get(f"{name}margin_reach"), len(released["items"])
+        if apart is not None:  # earlier versions stated none
+            far_apart = far(0.05 / (n * (n - 1)), 2, gaussian) * math.sqrt(2) * own
+            far_apart += 0.5 / released["weights"][level] if own else 0.0
+            fits = fits and math.isclose(apart, far_apart, rel_tol=1e-6 if gaussian else 1e-3)
     say.check(fits, wrong="precincts: errors are not those of the noise")
     votes, blocks = told["votes"], precinct_blocks(told)
     sums = [
@@ -1721,6 +1792,7 @@ UNIT_OF = {
     **{name: name for name in ("log-odds", "elo", "laplace", "probit")},
     **{"win-share": "percent", "difficulty": "log-odds", "above-middle": "places", "place": "none"},
     "point-difficulty": "log-odds",
+    "anchored-difficulty": "log-odds",
     "votes": "votes",
 }
 
@@ -1757,10 +1829,12 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
             [whole.get("items")] * len(groups),
         ),
     }
-    for name in ("row_weight", "answer_weight", "sheet_weight", "booklets", "knots"):
+    same = ("row_weight", "answer_weight", "sheet_weight", "share", "booklets", "knots", "weights")
+    added = ("wins", "losses", "ties", "right_minus_wrong", "points", "sheets", *RANKED_PARTS)
+    for name in same:
         found[f"{name} of a group"] = [e.get(name) for e in groups], [whole.get(name)] * len(groups)
     if not certificate["domain"]["other_rows"]:
-        for name in ("wins", "losses", "ties", "right_minus_wrong", "sheets"):
+        for name in added:
             total, parts = (
                 numbers_in(whole.get(name)),
                 [numbers_in(each.get(name)) for each in groups],
@@ -1777,8 +1851,10 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
 def numbers_in(value: Any) -> list[float]:
     """All numbers of a table, in order; of items by name."""
     if isinstance(value, dict):
-        return [value[name] for name in sorted(value)]
-    return list(itertools.chain(*(value or ())))
+        value = [value[name] for name in sorted(value)]
+    if isinstance(value, list):
+        return [number for each in value for number in numbers_in(each)]
+    return [] if value is None else [value]
 
 
 def not_counts(certificate: Document, release: Document) -> Iterator[str]:
@@ -2204,9 +2280,12 @@ def norms_add_up(
     return known and counts(b)[place] == 2 * counts(replace(b, sides=1))[place]
 
 
-def rankings(most: int, sides: int, k: int, n: int, weights: Mapping[str, int]) -> Norms:
+def rankings(
+    most: int, sides: int, k: int, n: int, weights: Mapping[str, int], groups: int = 1
+) -> Norms:
     """Weighted parts of at most `most` lists of k items, above all others of n. A norm is convex,
-    so it is largest at a corner: `most` lists appear, or as many of opposite nets replace them."""
+    so it is largest at a corner: `most` lists appear, or as many of opposite nets replace them; or,
+    where groups are counted apart, lists of one group go and as many of another one appear."""
     if not 2 <= k <= n or most < 1 or not weights or min(weights.values()) < 1:
         raise Wrong("rankings need two items, one list and weights of at least 1")
     told = math.comb(n, 2) - math.comb(n - k, 2)
@@ -2223,6 +2302,8 @@ def rankings(most: int, sides: int, k: int, n: int, weights: Mapping[str, int]) 
     for level in LEVELS:  # one cell, or another one
         comes[level], changes[level] = (1, 1), (2, 2)
     moved = {part: most * weight for part, weight in weights.items()}
+    if sides == 2 and groups > 1:
+        comes = {part: (2 * l1, 2 * l2_squared) for part, (l1, l2_squared) in comes.items()}
     corners = (comes, changes)[:sides]
     l1 = max(sum(w * each[part][0] for part, w in moved.items()) for each in corners)
     return l1, max(sum(w * w * each[part][1] for part, w in moved.items()) for each in corners)
@@ -2311,15 +2392,46 @@ def stream(
     return sides * l1 * night[0], sides * l2_squared * night[1]
 
 
+def metered_rows(b: Bundle, metered: Document, column: Sequence[int], kind: str) -> Norms:
+    """All nights of a stream that counts a person's rows on pairs of items: rows on one pair are no
+    less than the gap apart, so the columns that move one cell do not overlap. That holds for cells
+    of pairs alone: rows on two pairs may be wins of one item."""
+    if kind != "pair-counts" or not b.distinct:
+        raise Wrong("rows are metered for counts of pairs, each row of a person on its own pair")
+    if not 1 <= len(column) <= metered["pair_gap"] or min(column) < 0:
+        raise Wrong("the encoder has more bands than nights lie between two rows on one pair")
+    if not 1 <= metered["burst"] <= metered["rows"]:
+        raise Wrong("more rows may count on the first night than on all nights")
+    l1 = b.sides * b.weight * metered["rows"] * sum(column)
+    return l1, b.sides * b.weight**2 * metered["rows"] * sum(each**2 for each in column)
+
+
+def stream_norms(b: Bundle, stated: Sequence[int], terms: Document, release: Document) -> Norms:
+    """All nights of a stream whose encoder has the coefficients `stated`, from its terms."""
+    metered, kind = terms.get("participation"), release["released"]["kind"]
+    nights, often, gap = (terms[name] for name in ("nights", "participations", "gap"))
+    gap = metered["pair_gap"] if metered else gap
+    if gap is None or (often is None) != bool(metered):
+        raise Wrong("the nights of a stream count a person's nights or rows, one of the two")
+    if len(stated) > min(gap, nights):
+        raise Wrong("the encoder has more bands than nights lie between two of a person's")
+    column = encoder(terms["window"], len(stated))
+    if list(stated) != column or release["stream"]["coefficients"] != column:
+        raise Wrong("the encoder of the stream has other coefficients than the square root")
+    if metered:
+        return metered_rows(b, metered, column, kind)
+    night = PLAIN[DERIVATION_OF.get(kind, "")](replace(b, sides=1, groups=1))
+    return stream(night, b.sides, nights, often, gap, column)
+
+
 def count_norms(
     draw: Document, certificate: Document, release: Document, earlier: bool = False
 ) -> Norms:
     """Sensitivity of the counts of a draw, from the domain and from what was published; `earlier`:
     by the bounds of earlier versions, which were not exact for few items."""
     b, inputs = replace(bundle_of(certificate), earlier=earlier), draw["inputs"]
-    released = release["released"]
-    bounds, derivation = certificate["domain"]["bounds"], derivation_of(draw)
-    named = DERIVATION_OF.get(released["kind"], "")
+    released, derivation = release["released"], derivation_of(draw)
+    bounds, named = certificate["domain"]["bounds"], DERIVATION_OF.get(released["kind"], "")
     heavy = b.weight * (UNIT if derivation == "weighted_sensitivity" else 1)
     if released.get("row_weight", heavy) != heavy and "look" not in derivation:
         raise Wrong(f"a row adds {released['row_weight']} to what was published, not {heavy}")
@@ -2328,15 +2440,7 @@ def count_norms(
     if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one
         return b.sides, b.sides
     if derivation == "stream_sensitivity":
-        terms = certificate["domain"]["stream"]
-        nights, often, gap = (terms[name] for name in ("nights", "participations", "gap"))
-        if len(inputs["coefficients"]) > min(gap, nights):
-            raise Wrong("the encoder has more bands than nights lie between two of a person's")
-        column = encoder(terms["window"], len(inputs["coefficients"]))
-        if list(inputs["coefficients"]) != column or release["stream"]["coefficients"] != column:
-            raise Wrong("the encoder of the stream has other coefficients than the square root")
-        night = PLAIN[named](replace(b, sides=1, groups=1))
-        return stream(night, b.sides, nights, often, gap, column)
+        return stream_norms(b, inputs["coefficients"], certificate["domain"]["stream"], release)
     if derivation == "weighted_sensitivity":
         most = round(fraction(bounds["max_weight"] or 1) * UNIT)
         laplace, by_weights = draw["law"]["kind"] == "laplace", bounds["bounding"] == "weights"
@@ -2350,7 +2454,8 @@ def count_norms(
     if derivation in RANKED:
         longest = release["privacy"]["parameters"]["longest_ranking"]
         weights = {part: inputs[part] for part in RANKED_PARTS if inputs.get(part)}
-        return rankings(b.rows, b.sides, longest, inputs.get("n", longest), weights)
+        apart = 1 if released["kind"] == "precinct-counts" else b.groups
+        return rankings(b.rows, b.sides, longest, inputs.get("n", longest), weights, apart)
     if derivation in OF_TESTS:
         return OF_TESTS[derivation](b, released)
     if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64
@@ -2405,6 +2510,9 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         return {**counted, "row_weight": 1}
     if derivation == "weighted_sensitivity":
         return counted | inputs_of_weights(law, certificate["domain"]["bounds"], b, PLAIN[named])
+    if derivation == "stream_sensitivity" and terms.get("participation"):
+        own = {"row_weight": b.weight, "both": b.sides, "rows": terms["participation"]["rows"]}
+        return {**own, "coefficients": release["stream"]["coefficients"]}
     if derivation == "stream_sensitivity":
         own = {name: terms[name] for name in ("nights", "participations", "gap")}
         own |= {"sides": 1, "both": b.sides, "groups": 1}
@@ -2422,6 +2530,8 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
             levels = dict.fromkeys(LEVELS, 0) | released["weights"]
             return {"L": b.rows, "sides": b.sides, **levels}
         parts = dict.fromkeys(NAMED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
+        if b.groups > 1 or "groups" in draw["inputs"]:  # earlier versions had no groups of these
+            parts["groups"] = b.groups
         longest = release["privacy"]["parameters"]["longest_ranking"]
         return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
     if derivation == "gradient_sensitivity":
@@ -3563,8 +3673,9 @@ MORE_TABLES = {
 }
 
 
-def check_scores(release: Document, say: Findings) -> None:
-    """That scores are made of what was drawn, where that takes one line; and names of items."""
+def check_scores(release: Document, say: Findings, groups: int) -> None:
+    """That scores are made of what was drawn, where that takes one line; names of items; and
+    elections, by the numbers of all `groups` together."""
     released, ranking, kind = release["released"], release["ranking"], release["released"]["kind"]
     told = released.get("scores") or released.get("wins")
     told = told if isinstance(told, dict) else None if kind == "top-list" else released.get("items")
@@ -3586,7 +3697,7 @@ def check_scores(release: Document, say: Findings) -> None:
         or [*released["effects"]] == [each["name"] for each in release["effects"]],
         wrong="release.json: the effects that are shown are not those that were drawn",
     )
-    check_election(release, say)
+    check_elections(release, say, groups)
     text = "release.json: the best items are not those that were drawn"
     say.check(
         kind != "top-list" or sorted(released["items"]) == sorted(release["top_k"]), wrong=text
@@ -4164,11 +4275,18 @@ def lines_of_precincts(release: Document) -> list[Document]:
     found = []
     for level, code, district, name, counts, own in levels:
         reach = told["reach" if name == "precincts" else "wide_reach"]
+        apart = told.get("margin_reach" if name == "precincts" else "wide_margin_reach")
+        first, second = sorted(counts, reverse=True)[:2]
         for item, count, votes in zip(released["items"], counts, own, strict=True):
             noisy = count / released["weights"][name]
             ends = {"low": max(noisy - reach, 0.0), "high": max(noisy + reach, 0.0)}
             line = {"level": level, "code": code, "district": district, "item": item}
-            found.append({**line, "noisy": noisy, **ends, "votes": votes})
+            line |= {"noisy": noisy, **ends, "votes": votes}
+            if apart is not None:
+                margin = noisy - (second if count == first else first) / released["weights"][name]
+                line |= {"margin": margin}
+                line |= {"margin_low": margin - apart, "margin_high": margin + apart}
+            found.append(line)
     return found
 
 
@@ -4386,9 +4504,12 @@ counts -stream laplace: The scale is sensitivity / epsilon: such a change moves 
 counts -stream gaussian: Such a change moves the counts by at most {l2} as a vector (l2 norm, the
     sensitivity). Epsilon and delta are those of discrete Gaussian noise of this scale. It also
     gives zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
-stream: The answers of a person count on {nights_of} of the {nights} of the stream{apart}: the first
-    night with answers of theirs, and then each that is far enough from the last one that counted.
-    On other nights they are left out.
+stream metered: At most {metered_rows} of a person's answers count on all {nights} nights of the
+    stream together{burst_of}. Answers of a person on the same two items count at most {pair_once}.
+    Other answers are left out.
+stream -metered: The answers of a person count on {nights_of} of the {nights} of the stream{apart}:
+    the first night with answers of theirs, and then each that is far enough from the last one that
+    counted. On other nights they are left out.
 stream: One budget pays for all {nights} nights: adding nights costs nothing, so each night more
     that is released costs nobody anything more.
 stream: Each night every {entry}, zeros included{spread} got its own discrete {law} noise of
@@ -4533,8 +4654,8 @@ right-wrong-counts|sheet-totals|point-totals missing_set-aside: The sheet of a p
     item out does not count.
 sheet-totals bands: Right less wrong answers are counted apart, each number with its noise, for
     sheets of low to high raw scores; what is said of all sheets is made of the sums.
-stream: On such a night at most {L} answers of each person count, chosen at random{distinct}{cap};
-    the rest of a person's answers are not used.
+stream: On {which_night} night at most {L} answers of each person count, chosen at
+    random{distinct}{cap}; the rest of a person's answers are not used.
 """
 NOT_PROTECTED_TEXT = """
 none: Everything: what is released is exact, and may expose single answers.
@@ -4582,8 +4703,11 @@ central user: A person who appears under several user names: each name is protec
     long it took and how large its files are.
 -none: The answers themselves, from anybody who can read the input or the confidential folder.
 large: Much in practice: epsilon = {whole_epsilon} allows a factor of {large_odds}.
-stream: On which night each person counted last, and how often, from anybody who can read the
-    confidential folder while the stream runs.
+stream metered: On which night each person counted last, how many of their answers counted, and on
+    which pairs of items lately, from anybody who can read the confidential folder while the stream
+    runs.
+stream -metered: On which night each person counted last, and how often, from anybody who can read
+    the confidential folder while the stream runs.
 stream: On which days this ran. Where schedule.empty is skip, a night without files is released like
     any other.
 """
@@ -4745,6 +4869,16 @@ cap: , with any one item in at most {c} of them
 [and_cap]
 cap: ~and with any one item in at most {c} of them
 :
+[burst_of]
+limited: , at most {burst} of them on the first night, and further ones as the allowance grows
+    evenly to {rows_in_all} on the last night
+:
+[pair_once]
+pair_apart: once in any {pair_gap} nights
+: once a night
+[which_night]
+metered: a
+: such a
 [nights_of]
 one_night: one night
 : at most {participations} nights
@@ -5095,10 +5229,14 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     scale = float(fraction(law["scale"]))
     of_all = math.sqrt(groups * variance_of(scale, law["kind"]))
     norms = draw["sensitivity"]
+    metered = terms.get("participation") or {}
+    rows, pair_gap, burst = (metered.get(name, 1) for name in ("rows", "pair_gap", "burst"))
+    often, gap = terms["participations"] or 0, terms["gap"] or 0
     flags = {
         "stream": True,
-        "one_night": terms["participations"] == 1,
-        "apart": terms["participations"] > 1 and terms["gap"] > 1,
+        **{"metered": bool(metered), "limited": burst < rows, "pair_apart": pair_gap > 1},
+        "one_night": often == 1,
+        "apart": often > 1 and gap > 1,
         "bands": bands > 1,
         "all_nights": window is None,
         "night_alone": window == 1,
@@ -5106,6 +5244,7 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     parts.tags.update(name for name, on in flags.items() if on)
     parts |= {
         **{name: terms[name] for name in ("nights", "participations", "gap", "window")},
+        **{"metered_rows": f"{rows:,}", "rows_in_all": rows, "pair_gap": pair_gap, "burst": burst},
         "bands": bands,
         "shown_deviation": last(scale, law["kind"]),
         "shown_of_all": last(of_all, "gaussian") if groups > 1 else "",
@@ -5244,7 +5383,11 @@ def check_words(certificate: Document, release: Document, say: Findings) -> None
         wanted = list(said(parts, rows))
         if {"trusted", "lists"} <= parts.tags:  # people's answers are rankings here
             wanted = [
-                tuple(text.replace("answers", "rankings") for text in each) for each in wanted
+                tuple(
+                    text.replace("answers", "rankings").replace("An answer ", "A ranking ")
+                    for text in each
+                )
+                for each in wanted
             ]
         for sentence, right in itertools.zip_longest(sentences, wanted):
             if right is None or sentence not in right:
@@ -5380,7 +5523,7 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "signatures": lambda: check_signatures(files, ledger, key, say),
         "anchor": lambda: check_anchor(certificate, ledger, anchor, key, say),
         "files": lambda: check_digests(files, certificate, say),
-        "scores": lambda: check_scores(release, say),
+        "scores": lambda: check_scores(release, say, bundle_of(certificate).groups),
         "ranks": lambda: check_order(release, say, bundle_of(certificate).groups),
         "ranking.csv": lambda: check_table(files, release, say),
         "report.html": lambda: check_report(files, release, say),

@@ -8,7 +8,8 @@ Law: with probability 95 % or more all of this holds at once. Every margin is wi
 the one without noise, and every difference of Borda scores within its own reach. Both are bounds of
 Bonferroni: the margins have nine tenths of the 5 %, the Borda scores one tenth. Noise is on whole
 numbers, so half a step is added to what continuous noise would need. Of counts by place, all scores
-of all rules share the 5 % evenly.
+of all rules share the 5 % evenly. So do public groups and all rankings together, where groups have
+counts of their own.
 
 Let L = D - sure_from and U = D + sure_from hold the true margins T. Then, whatever T is,
 
@@ -75,7 +76,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import CLEAR_TOTAL, Estimate
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.uncertainty import LEVEL, quantile
+from hushrank.estimation.common.uncertainty import LEVEL, log_tail, quantile
 from hushrank.estimation.rankings.ranking_counts import Integers, NoisyRankings, tables_by_length
 from hushrank.estimation.rankings.ranking_estimates import order_estimate
 from hushrank.privacy.noise import NoiseLaw, add_noise
@@ -99,6 +100,7 @@ class Margins:
         deviation: standard deviation of the noise in a margin.
         kind: its law; `draws`, of how many equal draws it is the sum.
         step: by which the noise goes.
+        boards: number of such tables, of groups and of all together, that share the 5 % evenly.
     """
 
     margins: Floats
@@ -106,6 +108,7 @@ class Margins:
     kind: NoiseKind
     draws: int
     step: float
+    boards: int = 1
 
     @classmethod
     def of(cls, counts: NoisyRankings) -> Margins:
@@ -115,16 +118,18 @@ class Margins:
                 margins=counts.of(Part.MARGINS),
                 deviation=math.sqrt(counts.variance(Part.MARGINS)),
                 kind=counts.law.kind,
-                draws=1,
+                draws=counts.draws,
                 step=1 / counts.weights[Part.MARGINS],
+                boards=counts.boards,
             )
         wins = counts.parts[Part.ABOVE]
         return cls(
             margins=np.asarray((wins - wins.T) / counts.weights[Part.ABOVE], np.float64),
             deviation=math.sqrt(2 * counts.variance(Part.ABOVE)),
             kind=counts.law.kind,
-            draws=2,
+            draws=2 * counts.draws,
             step=1 / counts.weights[Part.ABOVE],
+            boards=counts.boards,
         )
 
     @property
@@ -140,7 +145,7 @@ class Margins:
 
     def _reach(self, share: float, deviation: float) -> float:
         n = len(self.margins)
-        tail = LEVEL * share / (n * (n - 1))
+        tail = LEVEL * share / (n * (n - 1) * self.boards)
         return noise_reach(tail, deviation, self.kind, self.draws, self.step)
 
     def chances(self) -> Floats:
@@ -231,8 +236,8 @@ def positional_results(counts: NoisyRankings, rules: Sequence[str]) -> list[Resu
         k = places_of(rule)
         scores = _in_steps(places[:, :k].sum(axis=1), step)
         deviation = math.sqrt(2 * k * counts.variance(Part.PLACES))
-        tail = LEVEL / (len(rules) * n * (n - 1))
-        reach = noise_reach(tail, deviation, counts.law.kind, 2 * k, step)
+        tail = LEVEL / (len(rules) * n * (n - 1) * counts.boards)
+        reach = noise_reach(tail, deviation, counts.law.kind, 2 * k * counts.draws, step)
         possible = scores + reach >= scores.max()
         found.append(Result.of(rule, scores == scores.max(), np.asarray(possible)))
     return found
@@ -301,8 +306,11 @@ def noise_reach(tail: float, deviation: float, kind: NoiseKind, draws: int, step
 
 
 def _laplace_cdf(standard: Floats, draws: int) -> Floats:
-    """Of a sum of one or two Laplace variables of scale 1."""
+    """Of a sum of Laplace variables of scale 1."""
     size = np.abs(standard)
+    if draws > 2:
+        upper = np.exp(log_tail(size / math.sqrt(2 * draws), np.ones_like(size), draws))
+        return np.asarray(np.where(standard > 0, 1 - upper, upper))
     upper = np.exp(-size) * (0.5 if draws == 1 else (2 + size) / 4)
     return np.asarray(np.where(standard > 0, 1 - upper, upper))
 

@@ -84,6 +84,7 @@ class NoisyPairs(RankingEvidence):
             rankings=rankings,
             noise=2 * variance,
             kind=counts.law.kind,
+            draws=2 * counts.draws,
         )
 
     @classmethod
@@ -100,7 +101,7 @@ class NoisyPairs(RankingEvidence):
             rankings=round(rankings * clear),
             noise=noise,
             kind=counts.law.kind,
-            draws=1,
+            draws=counts.draws,
         )
 
     def reach(self, tail: float) -> Floats:
@@ -149,6 +150,7 @@ class NoisyNets(NetEvidence):
             sums, draws = (wins - wins.T).sum(axis=1) / 2, 2 * (n - 1)
             totals = pair_totals(wins, variance) * clear
             noise = _pair_noise(wins, totals, variance)
+        draws *= counts.draws
         seen = counts.below or _ranked(counts, sums, np.diagonal(noise), draws)
         one = (counts.told - 1) / 2
         squares = counts.of(Part.SQUARES) / 4
@@ -247,7 +249,7 @@ class NoisyPlaces:
             spread=spread,
             noise=noise,
             kind=released.law.kind,
-            draws=_equal_draws(columns),
+            draws=_equal_draws(columns) * released.draws,
             informative=bool(clear),
             ranked=np.ones(n, np.bool_),
         )
@@ -265,7 +267,8 @@ class NoisyPlaces:
         ranked = counts.sum(axis=1)
         there = (min(max(ranked.sum() / number, 1.0), longest) + n) / 2
         missing = number - ranked
-        least = quantile(np.array(1.0), RANKED / n, released.law.kind, longest)
+        draws = longest * released.draws
+        least = quantile(np.array(1.0), RANKED / n, released.law.kind, draws)
         seen = missing > CLEAR * np.sqrt((longest + n) * variance)
         left_out = np.where(seen, missing, 0.0)
         above, behind = (n - 1) / 2 - np.arange(longest), (n - 1) / 2 - there
@@ -282,7 +285,7 @@ class NoisyPlaces:
             spread=spread,
             noise=noise,
             kind=released.law.kind,
-            draws=_equal_draws(longest),
+            draws=_equal_draws(longest) * released.draws,
             informative=bool(clear),
             ranked=ranked > least * np.sqrt(longest * variance),
         )
@@ -323,8 +326,8 @@ def _ranked(counts: NoisyRankings, sums: Floats, noise: Floats, draws: int) -> N
         return float(quantile(np.array(1.0), one_of, kind, number))
 
     moved = np.abs(sums) > size(draws, tail / 2) * np.sqrt(noise)
-    spread = squares > size(1, tail) * np.sqrt(variance)
-    return np.asarray(moved | spread | (more > size(1, tail) * error))
+    spread = squares > size(counts.draws, tail) * np.sqrt(variance)
+    return np.asarray(moved | spread | (more > size(counts.draws, tail) * error))
 
 
 def _equal_draws(columns: int) -> int:

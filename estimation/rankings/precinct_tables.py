@@ -104,6 +104,19 @@ class NoisyPrecincts:
         far = float(quantile(np.array(1.0), LEVEL / 2, self.law.kind, 1))
         return far * self.deviation(part) + 0.5 / self.weights[part]
 
+    def margin_reach(self, part: Part, n_items: int) -> float:
+        """What the noise in a margin of one row exceeds with a chance of at most 5 %.
+
+        It holds for the differences of all pairs of items in the row at once (Bonferroni). So it
+        holds for the margin of each item over the best other one too: a largest difference moves no
+        further than the difference that moves most.
+        """
+        if self.law.variance == 0:
+            return 0.0
+        tail = LEVEL / (n_items * (n_items - 1))
+        far = float(quantile(np.array(1.0), tail, self.law.kind, 2))
+        return far * math.sqrt(2) * self.deviation(part) + 0.5 / self.weights[part]
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Votes:

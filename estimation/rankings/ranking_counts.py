@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -348,7 +348,12 @@ def _derive(wins: Integers, moments: Integers, by_place: Integers, max_length: i
 
 
 def calibrate_rankings(
-    params: PrivacyParams, longest: int, weights: Weights, *, below: int | None = None
+    params: PrivacyParams,
+    longest: int,
+    weights: Weights,
+    *,
+    below: int | None = None,
+    n_groups: int = 1,
 ) -> Calibration:
     """Noise for counts of rankings of at most `longest` items; from public parameters only.
 
@@ -356,11 +361,12 @@ def calibrate_rankings(
         params, longest, weights: as for `ranking_sensitivity`.
         below: the size of the catalogue, if items that a list leaves out count as below those it
             lists; None: a list says nothing of them.
+        n_groups: public groups with counts of their own; 1: there are none.
     """
     if below is None:
-        sensitivity = ranking_sensitivity(params, longest, weights)
+        sensitivity = ranking_sensitivity(params, longest, weights, n_groups)
         return calibrate(params, sensitivity, "ranking_sensitivity")
-    sensitivity = ranking_below_sensitivity(params, longest, weights, below)
+    sensitivity = ranking_below_sensitivity(params, longest, weights, below, n_groups)
     return calibrate(params, sensitivity, "ranking_below_sensitivity")
 
 
@@ -449,6 +455,8 @@ class NoisyRankings:
         law: of the noise on each entry.
         longest: the most items of a list.
         below: whether items that a list leaves out count as below those it lists.
+        draws: number of groups whose entries these are the sums of; each has noise of its own.
+        boards: number of such counts of which statements about elections hold at once.
 
     Raises:
         ValueError: a part is missing, or there is none.
@@ -459,6 +467,8 @@ class NoisyRankings:
     law: NoiseLaw
     longest: int
     below: bool = False
+    draws: int = 1
+    boards: int = 1
 
     def __post_init__(self) -> None:
         if not self.parts or set(self.parts) != set(map(str, self.weights)):
@@ -492,4 +502,16 @@ class NoisyRankings:
 
     def variance(self, part: Part) -> float:
         """Variance of the noise in one entry of `of(part)`."""
-        return self.law.variance / self.weights[part] ** 2
+        return self.draws * self.law.variance / self.weights[part] ** 2
+
+    def by_group(self) -> list[NoisyRankings]:
+        """The counts of each group, where parts have groups along their first axis."""
+        return [
+            replace(self, parts={name: part[group] for name, part in self.parts.items()})
+            for group in range(len(next(iter(self.parts.values()))))
+        ]
+
+    def together(self) -> NoisyRankings:
+        """The sums over all groups, likewise."""
+        sums = {name: part.sum(axis=0) for name, part in self.parts.items()}
+        return replace(self, parts=sums, draws=len(next(iter(self.parts.values()))))

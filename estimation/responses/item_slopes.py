@@ -20,7 +20,9 @@ density for abilities that are skew, intervals of slopes would hold in half of a
 What all slopes have in common depends on the density's shape, so slopes are told relative to their
 geometric mean, with the errors of each item by itself and, in intervals, of that mean. They are
 told where they say more than the Rasch model, in which all are alike: where the variance of the
-true log slopes, that of the fitted ones less their squared errors, exceeds these errors.
+true log slopes, that of the fitted ones less their squared errors, exceeds these errors. In a test
+of few items, or of many that nearly everybody solves, the density's shape is known too badly:
+intervals would hold in 62 to 84 % of simulated tests for some of the items.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss, hermeval
+from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtri
 
 from hushrank.estimation.common.links import Floats
@@ -45,6 +48,8 @@ FURTHEST = 0.98  # share of right answers from which an intercept starts at most
 STEEPEN = 1.2  # what abilities that differ make of the log odds of a share, in a typical test
 LEAST = 0.25  # variance of half of right less wrong: half a sheet, squared
 MOST_STEPS, LONGEST_STEP, CLOSE = 200, 0.5, 1e-5
+FEWEST_ITEMS = 8
+RARE, MOST_RARE = 0.05, 0.1  # part of rare answers of an item; share of the items that may have one
 FEWEST_BANDS = 3  # two parameters of an item need more numbers than two
 MOST_ITEMS = 300  # laws without each item are computed in each turn
 
@@ -66,14 +71,16 @@ class ItemSlopes:
 def item_slopes(totals: SheetTotals, variance: float) -> ItemSlopes | None:
     """Fit slopes; None: they cannot be told better than by one slope for all items.
 
-    So it is also with booklets, with few bands or very many items, and where no solution is found.
+    So it is also with booklets, with few bands, with few or very many items, where nearly everybody
+    is right, or wrong, on more than a tenth of the items, and where no solution is found.
 
     Args:
         totals: released, with Gaussian noise, of more sheets than noise could make.
         variance: of the noise in one entry.
     """
     shape, several = totals.shape, len(totals.shape.booklets) > 1
-    if shape.bands < FEWEST_BANDS or several or shape.n_items > MOST_ITEMS:
+    suited = FEWEST_ITEMS <= shape.n_items <= MOST_ITEMS and shape.bands >= FEWEST_BANDS
+    if several or not suited or _are_rare(totals).mean() > MOST_RARE:
         return None
     scores, (sheets,) = np.arange(shape.n_items + 1), totals.histograms
     equations = _Equations(
@@ -95,6 +102,13 @@ def item_slopes(totals: SheetTotals, variance: float) -> ItemSlopes | None:
     reach = -ndtri(LEVEL / 2) * np.sqrt(np.square(centre) @ np.square(error))
     low, slope, high = (np.exp(log_slope + side * reach) for side in (-1, 0, 1))
     return ItemSlopes(slope=slope, low=low, high=high)
+
+
+def _are_rare(totals: SheetTotals) -> NDArray[np.bool_]:
+    """Whether nearly all answers to an item are right, or wrong; noise included."""
+    people = totals.histograms[0].sum() / totals.shape.sheet_weight
+    right_less_wrong = totals.right_minus_wrong / totals.shape.answer_weight
+    return np.asarray(np.abs(right_less_wrong) > (1 - 2 * RARE) * people)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from hushrank.estimation.responses.score_table import ScoreTable, point_score_ta
 from hushrank.estimation.responses.totals_estimate import (
     CLEAR_SHEETS,
     CONFIRMED,
+    TotalsEstimate,
     informative_estimate,
 )
 from hushrank.privacy.noise import NoiseLaw
@@ -63,6 +64,16 @@ class PartialCreditEstimate:
     no_lower_limit: Mask
     no_upper_limit: Mask
     steps: tuple[StepEstimate, ...] = ()
+
+    @property
+    def of_items(self) -> TotalsEstimate:
+        """Difficulties of items alone, in the form of a test of right and wrong answers."""
+        return TotalsEstimate(
+            estimate=self.estimate,
+            fit=None if self.fit is None else self.fit.of_items,
+            no_lower_limit=self.no_lower_limit,
+            no_upper_limit=self.no_upper_limit,
+        )
 
 
 def estimate_partial_credit(totals: PointTotals, law: NoiseLaw) -> PartialCreditEstimate:

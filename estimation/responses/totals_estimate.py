@@ -5,6 +5,13 @@ parts, privacy noise and the sampling of people; what the ridge draws to zero is
 not in the interval's centre (`conditional_fit`). All of it is computed from what was released, so
 it is post-processing.
 
+Anchors are items whose difficulties a_i are fixed, such as those of an item bank. The scale moves
+as a whole, so that the mean of b_i - a_i over the anchors is 0, weighted by w_i in proportion to
+one over the variance of b_i; then b has the covariance (I - 1 w') S (I - 1 w')', as the a_i are
+exact.
+Of anchors that nothing bounds on one side only the others count. An anchor moved where b_i - a_i
+leaves out zero at the level of Bonferroni for all anchors.
+
 Differences of an item's difficulty between two groups of people (DIF), from released totals.
 
 Each group is fitted by itself, so groups may differ in ability as they like. With b_i in the one
@@ -33,7 +40,8 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -54,6 +62,7 @@ from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
 
 CLEAR_SHEETS = 4.0  # standard deviations of noise by which the number of sheets must exceed zero
+LEAST_VARIANCE = 1e-12  # of an anchor's difficulty, so that its weight is finite
 CONFIRMED = 3.0  # by which noise must leave room for a wrong answer, and for a right one
 FURTHEST_SPREAD = 0.45  # of difficulties, relative to that of answers, that a prediction takes
 OF_KNOTS = 0.04  # of H's noise at each knot, about so much goes to the balance of an item
@@ -64,25 +73,30 @@ class TotalsEstimate:
     """Difficulties of m items, and what they rest on.
 
     Attributes:
-        estimate: scores are difficulties, so rank 1 is the hardest item. Those of items that are
-            bounded on both sides sum to zero; those of all, if there are none.
+        estimate: scores are difficulties, so rank 1 is the hardest item. Without anchors those of
+            items that are bounded on both sides sum to zero; those of all, if there are none.
         fit: the difficulties with their covariance, on this scale; None: nothing is learned.
         no_lower_limit: items of which no wrong answer is confirmed, shape (m,).
         no_upper_limit: items of which no right answer is confirmed.
+        moved_anchors: by code, how much harder than its fixed difficulty an anchor clearly is.
     """
 
     estimate: Estimate
     fit: ConditionalFit | None
     no_lower_limit: NDArray[np.bool_]
     no_upper_limit: NDArray[np.bool_]
+    moved_anchors: Mapping[int, float] = field(default_factory=dict)
 
 
-def estimate_from_totals(totals: SheetTotals, law: NoiseLaw) -> TotalsEstimate:
+def estimate_from_totals(
+    totals: SheetTotals, law: NoiseLaw, anchors: Mapping[int, float] | None = None
+) -> TotalsEstimate:
     """Difficulties from released totals, with intervals.
 
     Args:
         totals: released.
         law: of the noise in one entry.
+        anchors: fixed difficulties by code; None: the mean of all items is zero.
 
     Returns:
         Difficulties; not `informative` where the number of sheets of an item does not stand clear
@@ -113,8 +127,36 @@ def estimate_from_totals(totals: SheetTotals, law: NoiseLaw) -> TotalsEstimate:
     easy, hard = half >= reach, -half >= reach
     if (limited := ~(easy | hard)).any():
         fit = fit.with_zero(limited / limited.sum())
-    estimate = informative_estimate(fit, law, easy, hard)
-    return TotalsEstimate(estimate=estimate, fit=fit, no_lower_limit=easy, no_upper_limit=hard)
+    moved: dict[int, float] = {}
+    if anchors:
+        fit, moved = _anchored(fit, law, anchors, limited)
+    return TotalsEstimate(
+        estimate=informative_estimate(fit, law, easy, hard),
+        fit=fit,
+        no_lower_limit=easy,
+        no_upper_limit=hard,
+        moved_anchors=moved,
+    )
+
+
+def _anchored(
+    fit: ConditionalFit, law: NoiseLaw, anchors: Mapping[int, float], limited: NDArray[np.bool_]
+) -> tuple[ConditionalFit, dict[int, float]]:
+    """The fit on the scale of anchors, and how far those are off that clearly moved."""
+    codes = np.array([code for code in anchors if limited[code]] or [*anchors])
+    fixed = np.array([anchors[code] for code in codes.tolist()])
+    weights = np.zeros(len(limited))
+    weights[codes] = 1 / np.maximum(np.diagonal(fit.covariance)[codes], LEAST_VARIANCE)
+    weights /= weights.sum()
+    fit = fit.with_zero(weights)
+    shift = float(weights[codes] @ fixed)
+    fit = replace(fit, difficulty=fit.difficulty + shift, unbiased=fit.unbiased + shift)
+    whole, noise = (np.maximum(np.diagonal(each)[codes], 0) for each in (fit.covariance, fit.noise))
+    share = np.clip(np.divide(noise, whole, out=np.zeros_like(whole), where=whole > 0), 0, 1)
+    off = fit.unbiased[codes] - fixed
+    clear = np.abs(off) > quantile(share, LEVEL / (2 * len(codes)), law.kind, 1) * np.sqrt(whole)
+    clear &= limited[codes]
+    return fit, dict(zip(codes[clear].tolist(), off[clear].tolist(), strict=True))
 
 
 def informative_estimate(

@@ -41,6 +41,7 @@ from hushrank.transforms.storage.places import Place
 if TYPE_CHECKING:
     from hushrank.flows.config.items import ItemFeatures
 
+Finite = Annotated[float, Field(ge=-20, le=20, allow_inf_nan=False)]  # a difficulty, in log odds
 Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_nan=False)]
 
 
@@ -93,6 +94,9 @@ class ModelConfig(Section):
         bands: for a test by method `totals`: count right less wrong answers apart in so many bands
             of raw scores, 2 to 6, from which follows how well each item fits the model. The noise
             in a difficulty has `bands` times the variance.
+        anchors: for a test by method `totals`: fixed difficulties of some items, by name, such as
+            those of an item bank. They set the zero of the scale: the mean of the anchors is that
+            of their fixed values, weighted by what the test tells of each.
         item_features: for method `personalized`: a CSV file of public features of items, with a
             column `item` and one column of numbers for each feature. What features of people change
             then depends on these; without it every item has effects of its own.
@@ -117,6 +121,7 @@ class ModelConfig(Section):
         default=Weights.PRECISION, examples=["equal"]
     )
     bands: int | None = Field(default=None, ge=2, le=6, examples=["4"])
+    anchors: dict[str, Finite] | None = Field(default=None, examples=["{q1: -0.5, q4: 1.2}"])
     item_features: LocalPath | None = Field(default=None, examples=["features.csv"])
 
     _item_features: ItemFeatures | None = PrivateAttr(default=None)

@@ -242,6 +242,9 @@ class RankingsConfig(RowFiles):
             places; `first` passes over all but the first of them, which is no gap; `exhaust` ends
             it before the second.
         write_ins: for layout `places`: the item that each name outside the catalogue counts as.
+        no_valid_vote: for layout `places` and method `precinct-table`: the item as which a ballot
+            counts that lists nobody, or that would be set aside for what its places say. Without
+            it, such ballots count nowhere.
             Blanks, NA and N/A in any case are no name. Two such names on a ballot are one item at
             two places, which `repeated` decides. Without it, a ranking with such a name is
             excluded.
@@ -270,6 +273,7 @@ class RankingsConfig(RowFiles):
     )
     repeated: Annotated[Repeated, Field(strict=False)] = Repeated.SET_ASIDE
     write_ins: Text | None = Field(default=None, examples=["Write-in"])
+    no_valid_vote: Text | None = Field(default=None, examples=["No valid vote"])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         for role in ROLES:
@@ -377,6 +381,7 @@ class RankingsConfig(RowFiles):
             "overvoted": bool(self.overvoted),
             "repeated": self.repeated is not Repeated.SET_ASIDE,
             "write_ins": self.write_ins is not None,
+            "no_valid_vote": self.no_valid_vote is not None,
         }
         for name in (name for name, on in changed.items() if on and self.layout != "places"):
             yield name, "is for layout: places; remove this line"
@@ -401,6 +406,7 @@ class RankingsConfig(RowFiles):
             tie_words=self.overvoted,
             repeated=self.repeated,
             other=self.write_ins,
+            invalid=self.no_valid_vote,
         )
 
     @property
@@ -450,6 +456,10 @@ class RankingsConfig(RowFiles):
         nobody = ", ".join(("empty", "NA", *self.not_ranked))
         told = f"{names[0]} is the first place. Cells that name nobody: {nobody}"
         told += f"; several: {', '.join(self.overvoted)}" if self.overvoted else ""
+        if self.no_valid_vote is not None:
+            if self.write_ins is not None:
+                told += f". Any other name counts as {self.write_ins}"
+            return f"{told}. A ballot that names nobody, or breaks a rule, is {self.no_valid_vote}."
         if self.write_ins is not None:
             return (
                 f"{told}. Any other name that is not an item counts as {self.write_ins}, but for"
@@ -466,6 +476,8 @@ class RankingsConfig(RowFiles):
             return "a secret coin puts them in order"
         if self.overvotes is Overvotes.EXHAUST:
             return "the ranking ends before them"
+        if self.no_valid_vote is not None:
+            return "the ranking counts as no valid vote"
         return "the ranking is set aside"
 
     @property

@@ -339,7 +339,8 @@ class ResponsesConfig(RowFiles):
 
     @property
     def _answers_in_words(self) -> str:
-        where = "Each item's column" if self.layout == "wide" else f"Column {self.columns.correct}"
+        own = self.columns.correct or "correct"
+        where = "Each item's column" if self.layout == "wide" else f"Column {own}"
         if self.key is not None:
             blank = " or NA" if self.words is None else ", NA or one of input.words.blank"
             return (

@@ -11,7 +11,12 @@ from hushrank.flows.config.method import MethodFacts, Methods, Problems, Section
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
-from hushrank.flows.config.schedule import NightlyBudget, StreamConfig, selects_nights
+from hushrank.flows.config.schedule import (
+    NightlyBudget,
+    ParticipationConfig,
+    StreamConfig,
+    selects_nights,
+)
 from hushrank.flows.config.section import Section
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
 from hushrank.transforms.common.catalogue import MOST_GROUPS, UNKNOWN, Catalogue
@@ -184,8 +189,9 @@ def _problems_of_places(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
     """Refuse words of a place that name an item, and write-ins that are no item."""
     texts, codes = catalogue.texts
     codes = codes[: len(texts)]
-    if rows.write_ins is not None and rows.write_ins not in catalogue.names:
-        yield "input.write_ins", f"{rows.write_ins} is not one of items; add it to them"
+    for key in ("write_ins", "no_valid_vote"):
+        if (name := getattr(rows, key)) is not None and name not in catalogue.names:
+            yield f"input.{key}", f"{name} is not one of items; add it to them"
     for key in ("not_ranked", "overvoted"):
         for word in getattr(rows, key):  # words compare like cells: in lower case, and as numbers
             if (found := codes[cells_among(texts, [word])]).size:
@@ -242,6 +248,8 @@ def problems_of_stream(config: Sections, methods: Methods) -> Problems:
         return
     yield from _problems_of_nights(config)
     yield from _problems_of_its_guarantee(config.privacy, config.schedule.stream)
+    if config.schedule.stream.participation is not None:
+        yield from _problems_of_its_rows(config, config.schedule.stream.participation)
 
 
 def _problems_of_nights(config: Sections) -> Problems:
@@ -293,10 +301,42 @@ def _problems_of_its_guarantee(privacy: PrivacyConfig, stream: StreamConfig) -> 
         )
 
 
+def _problems_of_its_rows(config: Sections, participation: ParticipationConfig) -> Problems:
+    """Refuse terms that count rows where they do not bound what a person moves."""
+    key, method = f"{STREAM}.participation", config.method
+    if participation.pair_gap is not None:
+        if method != "noisy-pairs":
+            yield (
+                key,
+                "with pair_gap is for method: noisy-pairs. Rows on two pairs may count for the same"
+                f" item, so a gap of pairs does not bound what a person moves in {method}; set"
+                " method: noisy-pairs, or write participations and gap",
+            )
+        if not config.privacy.distinct_pairs:
+            yield (
+                "privacy.distinct_pairs",
+                f"must be true with {key}, which counts the same two items once a night; remove"
+                " this line",
+            )
+    elif method != "noisy-counts" or config.privacy.max_contributions != 1:
+        yield (
+            key,
+            "with gap is for method: noisy-counts with privacy.max_contributions: 1, where a night"
+            " has one row of a person; write participations and gap, or for method: noisy-pairs"
+            " pair_gap",
+        )
+
+
 def _problems_of_grouped_rankings(
     rankings: RankingsConfig, column: str, config: Sections
 ) -> Problems:
-    """Refuse rankings whose rows do not say once which group they are of."""
+    """Refuse rankings whose rows do not say once which group they are of, or that are private."""
+    if config.privacy.unit is Unit.LOCAL:
+        yield (
+            "groups",
+            "needs privacy.unit: user, where true rankings of each group are counted; private"
+            " rankings are counted all together. Change the unit, or remove groups",
+        )
     if rankings.layout in ("long", "pairs"):
         yield (
             "groups",
@@ -317,14 +357,20 @@ def _problems_of_grouped_rankings(
 
 
 def problems_of_groups(config: Sections, methods: Methods) -> Problems:
-    """Refuse jobs whose rows cannot be ranked by group."""
-    groups = config.groups
+    """Refuse jobs whose rows cannot be ranked by group, or count where no group is."""
+    rows, groups = config.input, config.groups
+    invalid = rows.no_valid_vote if isinstance(rows, RankingsConfig) else None
+    if invalid is not None and not methods[config.method].uses(DISTRICTS):
+        users = " or ".join(name for name, each in methods.items() if each.uses(DISTRICTS))
+        yield "input.no_valid_vote", f"is for method: {users}, whose cell it is; remove it"
     if groups is None:
         return
     if not methods[config.method].uses("groups"):
         kind = config.input.kind
         able = " or ".join(
-            name for name, each in methods.items() if each.uses("groups") and kind == each.kind
+            name
+            for name, each in methods.items()
+            if each.uses("groups") and kind == each.kind and not each.also
         )
         needed = (
             "needs a method that releases counts, from which every group is ranked at one"
@@ -332,23 +378,24 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
         )
         if kind == "rankings":
             needed = (
-                f"does not go with method: {config.method}, which ranks all rows together; write"
-                f" method: {able}, which counts first places in each group, or run a job for each"
-                " group, at a cost of its own, or remove it"
+                f"does not go with method: {config.method}, whose counts are of all rankings"
+                f" together; write method: {able}, or run a job for each group, at a cost of its"
+                " own, or remove it"
             )
         yield "groups", needed
         return
     if groups.districts is not None and not methods[config.method].uses(DISTRICTS):
         users = " or ".join(name for name, each in methods.items() if each.uses(DISTRICTS))
         yield DISTRICTS, f"is for method: {users}; remove it"
-    if isinstance(config.input, RankingsConfig):
-        yield from _problems_of_grouped_rankings(config.input, groups.column, config)
-        return
-    if len(groups.values) > MOST_GROUPS:
+    ranked = DISTRICTS not in methods[config.method].reads  # a table of precincts ranks none
+    if ranked and len(groups.values) > MOST_GROUPS:
         yield (
             "groups.values",
             f"at most {MOST_GROUPS} groups can be ranked, got {len(groups.values)}",
         )
+    if isinstance(config.input, RankingsConfig):
+        yield from _problems_of_grouped_rankings(config.input, groups.column, config)
+        return
     yield from _problems_of_grouped_answers(config, groups.column)
 
 

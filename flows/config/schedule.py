@@ -22,7 +22,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, field_validator
 from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS, Section, Text
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
-from hushrank.privacy.stream_encoder import MAX_NIGHTS, Terms, Workload
+from hushrank.privacy.stream_encoder import MAX_NIGHTS, RowTerms, Terms, Workload
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.storage.window import Epoch, Window
 
@@ -55,6 +55,46 @@ class ShowConfig(Section):
     window: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["28"])
 
 
+class ParticipationConfig(Section):
+    """Terms of a stream that counts a person's rows in place of nights.
+
+    Attributes:
+        rows: most rows of one person that count in the whole stream.
+        pair_gap: `method: noisy-pairs`: rows of a person on the same two items count at most once
+            in so many nights.
+        burst: with `pair_gap`: rows of a person that may count on the first night; the allowance
+            grows evenly from it to `rows` on the last night. Left out: a third of `rows`.
+        gap: `method: noisy-counts` with `privacy.max_contributions: 1`: least distance of two
+            nights on which a person's row counts.
+    """
+
+    rows: int = Field(ge=1, le=MAX_NIGHTS, examples=["60"])
+    pair_gap: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["28"])
+    burst: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["20"])
+    gap: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["28"])
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if (self.pair_gap is None) == (self.gap is None):
+            yield (
+                "pair_gap",
+                "name either pair_gap (method: noisy-pairs) or gap (method: noisy-counts with"
+                " max_contributions: 1)",
+            )
+        if self.burst is None:
+            return
+        if self.pair_gap is None:
+            yield "burst", "goes with pair_gap; remove it"
+        elif self.burst > self.rows:
+            yield "burst", f"must be at most rows ({self.rows}), got {self.burst}"
+
+    def terms(self, nights: int) -> Terms | RowTerms:
+        """Return the terms for a stream of so many nights."""
+        if self.pair_gap is None:
+            return Terms(nights=nights, participations=self.rows, gap=self.gap or 1)
+        burst = -(-self.rows // 3) if self.burst is None else self.burst
+        return RowTerms(nights=nights, rows=self.rows, gap=self.pair_gap, burst=burst)
+
+
 class StreamConfig(Section):
     """Nights that one budget pays for together. Changing any key here makes another stream.
 
@@ -62,15 +102,19 @@ class StreamConfig(Section):
         nights: number of nights of the stream.
         participations: most nights on which one person's rows count.
         gap: least distance of two such nights, in nights: 1 is the next night.
+        participation: terms that count rows, in place of `participations` and `gap`.
         show: what each night shows: `night`, `cumulative` (all nights so far) or `{window: 28}`.
         first: date of its first night. Nights are numbered from it.
-        bands: number of nights over which a night's counts are spread, at most `gap` and at most
-            the window; left out: as many as that allows, and 1 with `noise: laplace`.
+        bands: number of nights over which a night's counts are spread, at most `gap` or `pair_gap`
+            and at most the window; left out: as many as that allows, and 1 with `noise: laplace`.
     """
 
     nights: int = Field(ge=1, le=MAX_NIGHTS, examples=["365"])
-    participations: int = Field(ge=1, le=MAX_NIGHTS, examples=["12"])
-    gap: int = Field(ge=1, le=MAX_NIGHTS, examples=["28"])
+    participations: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["12"])
+    gap: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["28"])
+    participation: ParticipationConfig | None = Field(
+        default=None, examples=["{rows: 60, pair_gap: 28}"]
+    )
     show: ShowConfig = Field(examples=["{window: 28}"])
     first: Annotated[date, BeforeValidator(date_of)] = Field(examples=["2026-11-20"])
     bands: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["28"])
@@ -85,14 +129,24 @@ class StreamConfig(Section):
         return SHOWN_BY_NAME[value]
 
     def _problems(self) -> Iterable[tuple[str, str]]:
+        for key in ("participations", "gap"):
+            if (getattr(self, key) is None) == (self.participation is None):
+                yield (
+                    key,
+                    "not with participation, which says what of a person counts; remove one of"
+                    " the two"
+                    if self.participation is not None
+                    else "missing; add for example participations: 12 and gap: 28",
+                )
+                return
         if self.bands is None:
             return
-        if self.bands > self.gap:
+        if self.bands > (gap := self.terms.gap):
             yield (
                 "bands",
-                f"must be at most gap ({self.gap}), got {self.bands}: the bands of two nights of"
-                " one person would overlap, and they would lose more than the budget; lower bands,"
-                " or raise gap",
+                f"must be at most {self._gap_key} ({gap}), got {self.bands}: the bands of"
+                f" {self._apart} of one person would overlap, and they would lose more than the"
+                f" budget; lower bands, or raise {self._gap_key}",
             )
         elif self.bands > self.workload.most_bands(self.terms):
             yield (
@@ -104,9 +158,25 @@ class StreamConfig(Section):
             )
 
     @property
-    def terms(self) -> Terms:
+    def _gap_key(self) -> str:
+        return "pair_gap" if isinstance(self.terms, RowTerms) else "gap"
+
+    @property
+    def _apart(self) -> str:
+        return "two rows on one pair" if isinstance(self.terms, RowTerms) else "two nights"
+
+    @property
+    def terms(self) -> Terms | RowTerms:
         """Terms under which a person's rows count."""
-        return Terms(nights=self.nights, participations=self.participations, gap=self.gap)
+        if self.participation is not None:
+            return self.participation.terms(self.nights)
+        return Terms(nights=self.nights, participations=self.participations or 1, gap=self.gap or 1)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the keys that name the stream; a form of terms that is not used is no key."""
+        forms = ("participation", "participations", "gap")
+        unused = {key for key in forms if getattr(self, key) is None}
+        return self.model_dump(mode="json", exclude=unused)
 
     @property
     def workload(self) -> Workload:
@@ -263,7 +333,7 @@ class ScheduleConfig(Section):
             "partition": self.partition,
             "window": self.window,
             "epoch": self.epoch,
-            "stream": None if self.stream is None else self.stream.model_dump(mode="json"),
+            "stream": None if self.stream is None else self.stream.identity(),
         }
         if self.window is not None:
             chosen["timezone"] = self.timezone
@@ -378,6 +448,22 @@ def with_nightly_share(content: Any) -> Any:
         return content
     found = {"epsilon": share.epsilon} if share.rho is None else {"rho": share.rho}
     return {**content, "privacy": {**privacy, **found}}
+
+
+def with_distinct_pairs(content: Any) -> Any:
+    """Return the content of a YAML file in which a stream that meters pairs has distinct pairs.
+
+    The meter counts a person's rows on the same two items once a night at most, so
+    `privacy.distinct_pairs` need not be written.
+    """
+    if not isinstance(content, Mapping) or not isinstance(content.get("privacy"), Mapping):
+        return content
+    found: Any = content
+    for key in ("schedule", "stream", "participation"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping) or "pair_gap" not in found:
+        return content
+    return {**content, "privacy": {"distinct_pairs": True, **content["privacy"]}}
 
 
 def _shares(budget: object) -> bool:

@@ -59,6 +59,7 @@ from hushrank.flows.config.runner import (
 from hushrank.flows.config.schedule import (
     ScheduleConfig,
     selects_nights,
+    with_distinct_pairs,
     with_nightly_share,
 )
 from hushrank.flows.config.section import (
@@ -98,6 +99,7 @@ class RetentionConfig(Section):
 LATER_MODEL_KEYS: dict[str, object] = {
     "epsilon_cap": None,
     "bands": None,
+    "anchors": None,
     "common_order": False,
     "weights": Weights.PRECISION,
     "estimator": PairEstimator.LIKELIHOOD,
@@ -185,7 +187,7 @@ class SurveyConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _share_of_the_month(cls, content: Any) -> Any:
-        return with_nightly_share(content)
+        return with_distinct_pairs(with_nightly_share(content))
 
     @model_validator(mode="before")
     @classmethod
@@ -535,7 +537,7 @@ def _without_new_keys(
         del content["missing"]
     unset = (
         *("partitions", "pairs", "multiline", "words", "features", "not_ranked", "overvoted"),
-        *("write_ins", "person_features", "missing", "booklets", "points", "key"),
+        *("write_ins", "no_valid_vote", "person_features", "missing", "booklets", "points", "key"),
     )
     new = (*((content, key) for key in unset), (content["columns"], "booklet"))
     columns = ((content["columns"], name) for name in names)

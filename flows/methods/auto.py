@@ -20,6 +20,12 @@ def _rules(config: Sections) -> Problems:
         from hushrank.flows.methods.responses.least_noise import problems_of_tests
 
         yield from problems_of_tests(config)
+    elif config.groups is not None:
+        yield (
+            "groups",
+            "do not go with method: auto for comparisons; name a method that releases counts, such"
+            " as noisy-pairs, or remove it",
+        )
 
 
 class Auto(Method):
@@ -33,6 +39,9 @@ class Auto(Method):
         units=(Unit.USER, Unit.COMPARISON),
         rules=_rules,
         reads=(
+            "groups",
+            "model.anchors",
+            "model.bands",
             "model.link",
             "model.exposures",
             "model.expected_comparisons",

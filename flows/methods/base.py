@@ -261,14 +261,18 @@ class SureVotes:
     Attributes:
         margin: a larger noisy margin of a pair is sure, all pairs and rules at once with 95 %.
         true_margin: a pair that is so far apart without the noise is called sure with 95 %.
-        precinct, total: by method `precinct-table` in two levels at the same budget: a released
-            number of a precinct, and of all, is within this of the true one with 95 %, alone.
+        precinct, total: by method `precinct-table` at the same budget: a released number of a
+            precinct, and of all, is within this of the true one with 95 %, alone.
+        precinct_margin, total_margin: by the same method: a larger noisy margin between two items
+            is sure in a precinct, and in all, all pairs of one row at once with 95 %.
     """
 
     margin: float
     true_margin: float
     precinct: float
     total: float
+    precinct_margin: float
+    total_margin: float
 
 
 class PlannedMethod(RankingMethod[M]):

@@ -36,7 +36,7 @@ from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.row_weights import SHARE, Counted, norms_add_up
 from hushrank.privacy.stream import Stream
-from hushrank.privacy.stream_encoder import ONE
+from hushrank.privacy.stream_encoder import ONE, RowTerms
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams
 
 Inputs = dict[str, int | tuple[int, ...]]
@@ -145,8 +145,20 @@ class Restated:
     def of_nights(
         self, params: PrivacyParams, n_items: int, row_weight: int, stream: Stream
     ) -> Formula:
-        """The formula of a stream: one night under add-remove, times what its encoder carries."""
+        """The formula of a stream: one night under add-remove, times what its encoder carries.
+
+        Where rows are metered, one row in place of one night.
+        """
         terms = stream.terms
+        derivation = "hushrank.privacy.stream.stream_sensitivity"
+        if isinstance(terms, RowTerms):
+            of_rows: Inputs = {
+                "row_weight": row_weight,
+                "both": sides_of(params),
+                "rows": terms.rows,
+                "coefficients": stream.encoder.coefficients,
+            }
+            return Formula(derivation, ALL_ROWS, of_rows)
         own: Inputs = {
             "sides": 1,
             "row_weight": row_weight,
@@ -158,7 +170,6 @@ class Restated:
             "coefficients": stream.encoder.coefficients,
         }
         inputs = {**bounds_of(params, n_items), **own}
-        derivation = "hushrank.privacy.stream.stream_sensitivity"
         return Formula(derivation, (*self.lines, *ALL_NIGHTS), inputs)
 
     def _searched(self, params: PrivacyParams, n_items: int) -> Inputs:
@@ -186,6 +197,10 @@ ALL_NIGHTS = (
     " for j in range(participations) if j * gap < nights]",
     "l1 = both * l1 * sum(sum(coefficients[:e]) for e in ends)",
     "l2_squared = both * l2_squared * sum(sum(x * x for x in coefficients[:e]) for e in ends)",
+)
+ALL_ROWS = (
+    "l1 = both * row_weight * rows * sum(coefficients)",
+    "l2_squared = both * row_weight ** 2 * rows * sum(x * x for x in coefficients)",
 )
 
 

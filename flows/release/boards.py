@@ -24,6 +24,7 @@ from hushrank.estimation.common.pair_separation import (
     ScoreErrors,
     rank_probabilities,
 )
+from hushrank.flows.release.election import ElectionRecord
 from hushrank.flows.release.released import Released
 from hushrank.flows.release.scale import Scale, published
 from hushrank.flows.statement.record import Extended, Record, finite_or_text
@@ -245,12 +246,14 @@ class Board:
         own: share of a score's distance from the others that the group's own answers decide: 0 to
             1.
         released: noisy counts of the group.
+        election: winners by rules of elections; None where the counts tell none.
     """
 
     name: str
     estimate: Estimate
     own: float
     released: Released
+    election: ElectionRecord | None = None
 
 
 class GroupRanking(Record):
@@ -263,6 +266,7 @@ class GroupRanking(Record):
         informative: False if nothing can be learned of it through the noise.
         ranking: lines, best first; a score is the group's own, and so is its interval.
         released: the group's noisy counts.
+        election: winners by rules of elections in the group; left out where its counts tell none.
     """
 
     name: str
@@ -270,6 +274,7 @@ class GroupRanking(Record):
     informative: bool
     ranking: tuple[RankedItem, ...] = Field(min_length=2)
     released: Released
+    election: ElectionRecord | None = None
 
 
 def ranked_items(
@@ -336,4 +341,5 @@ def group_ranking(
         informative=board.estimate.informative,
         ranking=ranked_items(items, board.estimate, scale, labels, probabilities),
         released=board.released,
+        election=board.election,
     )

@@ -22,7 +22,7 @@ TITLES = {
     "instant-runoff": "Instant-runoff",
 }
 NOT_A_COUNT = (
-    "These are statements about the ballots that were counted, for all rules at once with 95 %"
+    "These are statements about the ballots that were counted, for all {rules} at once with 95 %"
     " confidence, and no certified result: noise was added to protect voters, so an official count"
     " decides who won."
 )
@@ -93,6 +93,9 @@ class PrecinctRecord(Record):
         deviation: standard deviation of the noise in a released number of a precinct.
         reach: value that this noise exceeds with a chance of at most 5 %, one number at a time.
         wide_deviation, wide_reach: the same of a released number of a district, and of all.
+        margin_reach: value that the noise in no margin between two items of a precinct exceeds,
+            with 95 % for all pairs of the precinct at once; null: of a version without margins.
+        wide_margin_reach: the same of a district, and of all.
         votes: votes of each precinct, whole numbers of at least 0.
         votes_of_districts: their sums; null: there are no districts.
         votes_of_all: the sums of all rows.
@@ -105,6 +108,8 @@ class PrecinctRecord(Record):
     reach: float
     wide_deviation: float
     wide_reach: float
+    margin_reach: float | None = None
+    wide_margin_reach: float | None = None
     votes: Rows
     votes_of_districts: Rows | None = None
     votes_of_all: tuple[int, ...]

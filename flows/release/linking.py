@@ -1,8 +1,8 @@
-"""How far the items of a test moved since an earlier release: its lines, from two releases."""
+"""How far the items of a test moved since an earlier release: lines and words, from both."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ from hushrank.estimation.common.links import Floats
 from hushrank.estimation.responses.linking import FEWEST, ManyMovedError, drift
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.scale import DIFFICULTIES
+from hushrank.flows.release.scale import DIFFICULTIES, Scale
+from hushrank.flows.release.wording import name_list
 from hushrank.privacy.units import NoiseKind
 
 
@@ -53,11 +54,34 @@ def drift_rows(earlier: Release, later: Release) -> list[dict[str, Any]]:
     ]
 
 
+def drift_sentence(lines: Sequence[Mapping[str, Any]], earlier: Release, later: Release) -> str:
+    """Say which items moved, and what the comparison rests on.
+
+    Args:
+        lines: as of `drift_rows` for both releases.
+        earlier, later: the releases.
+    """
+    shown = earlier.shown() | later.shown()
+    moved = [
+        f"{shown[line['item']]} ({line['difference']:+.2f})" for line in lines if line["moved"]
+    ]
+    what = (
+        f"{name_list(moved)} moved: harder now (+) or easier (-)"
+        if moved
+        else "no item moved by more than noise and chance explain"
+    )
+    anchors = sum(line["anchor"] for line in lines)
+    return (
+        f"Of the {len(lines)} items in common {what}, with 95 % confidence for all at once. The"
+        f" two scales have the same mean over {anchors} of them, which did not clearly move."
+    )
+
+
 def _common_items(
     earlier: Release, later: Release, before: Collection[str], now: Collection[str]
 ) -> list[str]:
     """Items of both whose difficulties can be compared, in the order of `now`."""
-    if earlier.scale is not later.scale:
+    if Scale.POINT_DIFFICULTY in {earlier.scale, later.scale} and earlier.scale is not later.scale:
         raise ConfigError(
             f"of {earlier.name} and {later.name} one has items that give points and the other has"
             " not, so their difficulties are of two models and cannot be compared; name two"

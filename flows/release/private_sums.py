@@ -149,6 +149,10 @@ class ReleasedSums(ReleasedRecord):
     chosen: ChosenEpsilons | None = None
     presentation: Presentation | None = None
 
+    def order_sentence(self) -> str:
+        """The effect of the order of presentation in words; empty: no column tells it."""
+        return "" if self.presentation is None else self.presentation.sentence()
+
     @classmethod
     def of(
         cls, pairs: WeightedPairs, items: Sequence[str], bins: EpsilonBins | None = None

@@ -24,6 +24,7 @@ from operator import attrgetter, is_not
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 from pydantic import AwareDatetime, ConfigDict, Field, ValidationError, model_validator
 
 from hushrank.estimation.common.estimate import Estimate, top_k
@@ -291,6 +292,7 @@ class Release(Record):
                     if name == "ranking"
                     else of_group[name]
                     for name in type(group).model_fields
+                    if name != "election" or group.election is not None
                 }
                 for group, of_group in zip(self.groups, without["groups"], strict=True)
             ]
@@ -321,7 +323,8 @@ class Release(Record):
         """Yield each group, with the release as if its ranking were all that it holds."""
         for group in self.groups or ():
             of_group = {
-                name: getattr(group, name) for name in ("informative", "ranking", "released")
+                name: getattr(group, name)
+                for name in ("informative", "ranking", "released", "election")
             }
             yield (
                 group,
@@ -339,10 +342,18 @@ class Release(Record):
             return known
         whole = self.released.wins_by_item()
         parts = [each.released.wins_by_item() for each in self.groups]
-        added = whole is None or any(
-            won != sum(part[item] for part in parts if part) for item, won in whole.items()
-        )
+        added = not self._groups_add_up()
+        if whole is not None:
+            added = any(
+                won != sum(part[item] for part in parts if part) for item, won in whole.items()
+            )
         return known * (len(self.groups) + added)
+
+    def _groups_add_up(self) -> bool:
+        """Whether leads of the groups add up to those of all together; False: there are none."""
+        counts = [self.released, *(each.released for each in self.groups or ())]
+        leads = [each.numbers for part in counts if (each := part.leads()) is not None]
+        return bool(leads) and np.array_equal(leads[0], np.sum(leads[1:], axis=0))
 
     @property
     def is_order(self) -> bool:

@@ -161,6 +161,10 @@ class ReleasedRecord(Record):
         """Counts by which an item is ahead of others; None: there are no such counts."""
         return None
 
+    def order_sentence(self) -> str:
+        """The effect of the order of presentation in words; empty: none is released."""
+        return ""
+
     @property
     def assumes_exposures(self) -> bool:
         """Whether how often an item was compared is taken to be what the configuration expects."""

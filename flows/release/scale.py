@@ -29,6 +29,7 @@ class Scale(StrEnum):
     PROBIT = "probit"  # probit link
     DIFFICULTY = "difficulty"  # log odds of a right answer to a test item; larger is harder
     POINT_DIFFICULTY = "point-difficulty"  # difficulty of items that give points, in log odds
+    ANCHORED_DIFFICULTY = "anchored-difficulty"  # difficulty, with the zero of an item bank
     ABOVE_MIDDLE = "above-middle"  # places above the middle of a list
     VOTES = "votes"  # number of rankings with an item at the first place
     PLACE = "place"  # mean rank minus rank; only the order was released
@@ -55,6 +56,7 @@ UNITS = {
     Scale.PROBIT: ScoreUnit.PROBIT,
     Scale.DIFFICULTY: ScoreUnit.LOG_ODDS,
     Scale.POINT_DIFFICULTY: ScoreUnit.LOG_ODDS,
+    Scale.ANCHORED_DIFFICULTY: ScoreUnit.LOG_ODDS,
     Scale.ABOVE_MIDDLE: ScoreUnit.PLACES,
     Scale.VOTES: ScoreUnit.VOTES,
     Scale.PLACE: ScoreUnit.NONE,
@@ -64,7 +66,8 @@ SCALE_OF_LINK = {"logistic": Scale.LOG_ODDS, "laplace": Scale.LAPLACE, "probit":
 ELO_A_LOGIT = 400 / math.log(10)  # a rating 400 higher has odds of 10 to 1
 MEAN_ELO = 1000.0  # rating of the mean item
 BARE = (Scale.WIN_SHARE, Scale.ELO, Scale.VOTES)  # scales written without a sign
-DIFFICULTIES = (Scale.DIFFICULTY, Scale.POINT_DIFFICULTY)  # scales on which higher is harder
+RASCH = (Scale.DIFFICULTY, Scale.ANCHORED_DIFFICULTY)  # of items that are right or wrong
+DIFFICULTIES = (*RASCH, Scale.POINT_DIFFICULTY)  # scales on which higher is harder
 Number = TypeVar("Number", float, NDArray[np.float64])
 
 
@@ -180,6 +183,12 @@ WORDS = {
         " one point to the next. 0 is the mean of these items, and larger is harder. Rank 1 is the"
         " hardest item. A person whose ability is 1 higher has odds that are 2.7 times higher of"
         " one point more, on every item."
+    ),
+    Scale.ANCHORED_DIFFICULTY: _difficulty(
+        "How hard an item is, by the Rasch model, on the scale of the anchors: items with fixed"
+        " difficulties, whose weighted mean here is that of the fixed ones. Larger is harder. Rank"
+        " 1 is the hardest item. Intervals take the fixed difficulties to be exact. The odds of a"
+        " right answer are 2.7 times lower on an item that is 1 harder, if a person answers both."
     ),
     Scale.ABOVE_MIDDLE: ScaleWords(
         heading="Above middle",

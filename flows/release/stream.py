@@ -12,7 +12,29 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.score_change import NightTotals
 from hushrank.flows.statement.record import Record
 from hushrank.privacy.stream import Stream, shown_covariance
-from hushrank.privacy.stream_encoder import Encoder, Workload, decoding
+from hushrank.privacy.stream_encoder import Encoder, RowTerms, Terms, Workload, decoding
+
+
+class MeteredRows(Record):
+    """Terms of a stream that counts a person's rows.
+
+    Attributes:
+        rows: the most rows of one person that count in the whole stream.
+        pair_gap: nights in which rows of a person on the same two items count once at most.
+        burst: the most rows of one person that count on the first night; the allowance grows evenly
+            from it to `rows` on the last night.
+    """
+
+    rows: int
+    pair_gap: int
+    burst: int
+
+    @classmethod
+    def of(cls, terms: Terms | RowTerms) -> Self | None:
+        """Return the terms that count rows; None: they count nights."""
+        if not isinstance(terms, RowTerms):
+            return None
+        return cls(rows=terms.rows, pair_gap=terms.gap, burst=terms.burst)
 
 
 class StreamRecord(Record):
@@ -26,8 +48,9 @@ class StreamRecord(Record):
         number: number of the night, from 1.
         nights: number of nights of the stream.
         first: date of the first.
-        participations: nights on which one person's rows count at most.
-        gap: nights between two of them at least.
+        participations: nights on which one person's rows count at most; null: rows are counted.
+        gap: nights between two of them at least; null: rows are counted.
+        participation: terms that count rows; null: nights are counted.
         window: nights that are shown together; null: all so far.
         coefficients: the encoder: how much of a night's counts is in the noisy numbers of that
             night and of each one after it, times 2^20.
@@ -45,8 +68,9 @@ class StreamRecord(Record):
     number: int
     nights: int
     first: date
-    participations: int
-    gap: int
+    participations: int | None
+    gap: int | None
+    participation: MeteredRows | None = None
     window: int | None
     coefficients: tuple[int, ...]
     noise_variance: float
@@ -75,13 +99,15 @@ class StreamRecord(Record):
             answers: answers of each night that is shown, with noise.
         """
         terms = stream.terms
+        nights = terms if isinstance(terms, Terms) else None
         return cls(
             stream=name,
             number=night + 1,
             nights=terms.nights,
             first=first,
-            participations=terms.participations,
-            gap=terms.gap,
+            participations=None if nights is None else nights.participations,
+            gap=None if nights is None else nights.gap,
+            participation=MeteredRows.of(terms),
             window=stream.workload.window,
             coefficients=stream.encoder.coefficients,
             noise_variance=stream.law.variance,

@@ -139,8 +139,9 @@ def groups_note(release: Release) -> str:
     if not release.groups:
         return ""
     names = [group.name for group in release.groups]
+    given = "rankings" if release.released.ballots else "answers"
     return (
-        f"This is the ranking of all answers together. Of {name_list(names)} there"
+        f"This ranking is of all {given} together. Of {name_list(names)} there"
         f" {'is one each' if len(names) > 1 else 'is one'} in the report, ranking.csv and"
         " release.json, at the same epsilon."
     )
@@ -343,8 +344,16 @@ _LOST = {
 }
 
 
+NONE_OF_ROUNDS = (
+    "How many people it takes to change the winner is not stated of an instant runoff: a few"
+    " ballots may decide who leaves in a close round, and all later rounds with it."
+)
+
+
 def robustness_sentences(release: Release, shown: Mapping[str, str]) -> Iterator[str]:
     """Yield sentences for terminal and page; a bound on few people says nothing and is left out."""
+    if release.election is not None and release.election.rounds is not None:
+        yield NONE_OF_ROUNDS
     rows = release.privacy.unit is Unit.COMPARISON
     whose = "" if rows else "the answers of "
     for each in release.robustness or ():

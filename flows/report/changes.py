@@ -16,9 +16,11 @@ from hushrank.estimation.common.score_change import (
     sampling_correlation,
     score_change,
 )
+from hushrank.flows.errors import ConfigError
 from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.linking import drift_rows, drift_sentence
 from hushrank.flows.release.release import Release, on_scale
-from hushrank.flows.release.scale import WORDS, Scale, score_decimals, score_text
+from hushrank.flows.release.scale import DIFFICULTIES, WORDS, Scale, score_decimals, score_text
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.wording import name_list, rank_interval
 
@@ -57,7 +59,8 @@ class Changes:
         rows: rows of a table; empty if items cannot be compared one by one.
         left_out: number of items that the table leaves out; none of them changed beyond noise
             unless the sentence says so.
-        how: meaning of a change for nights of a stream; where the job changed, what; else empty.
+        how: meaning of a change for nights of a stream; where the job changed, what; of two tests
+            with items in common, which of them moved; else empty.
     """
 
     since: str
@@ -68,6 +71,7 @@ class Changes:
 
 
 OF_A_LINK = (Scale.LOG_ODDS, Scale.ELO, Scale.LAPLACE, Scale.PROBIT)  # scores have a common mean
+OF_ONE_MEAN = (*OF_A_LINK, Scale.DIFFICULTY, Scale.POINT_DIFFICULTY)
 MOST_APART = 1e-3  # means of the scores of two releases with the same zero: rounding
 
 
@@ -80,13 +84,14 @@ def changes_between(before: Release, release: Release, *, continued: bool = Fals
         continued: whether `before` is of a job that this one supersedes.
     """
     broken = job_change(before, release) if continued else ""
+    told = broken or _how(before, release) or _drift(before, release)
     before = on_scale(before, release.scale)
     since = day_text(before.day)
     if before.day == release.day:
         since += f", {before.created.astimezone(UTC):%H:%M} UTC"
     old, new = ({line.item: line for line in each.ranking} for each in (before, release))
     if (reason := _why_not(before, release)) is not None:
-        return Changes(since=since, sentence=reason, rows=(), left_out=0, how=broken)
+        return Changes(since=since, sentence=reason, rows=(), left_out=0, how=told)
     items = [line.item for line in release.ranking]
     found = score_change(
         _intervals([old[item] for item in items]),
@@ -105,8 +110,18 @@ def changes_between(before: Release, release: Release, *, continued: bool = Fals
         sentence=_sentence(release.scale, [new[item].shown for item in items], found),
         rows=rows,
         left_out=len(items) - len(rows),
-        how=broken or _how(before, release),
+        how=told,
     )
+
+
+def _drift(before: Release, release: Release) -> str:
+    """Say which items of a test moved; empty where the two scales cannot be put on one."""
+    if not {before.scale, release.scale} <= {*DIFFICULTIES}:
+        return ""
+    try:
+        return drift_sentence(drift_rows(before, release), before, release)
+    except ConfigError:  # too few items in common, or a test that bounds not each of them
+        return ""
 
 
 def job_change(before: Release, release: Release) -> str:
@@ -216,7 +231,7 @@ def _why_not(before: Release, release: Release) -> str | None:
     if not (before.informative and release.informative):
         return "One of the two shows nothing but noise, so there is nothing to compare."
     zeros = [np.mean([line.score for line in each.ranking]) for each in (before, release)]
-    if release.scale in OF_A_LINK and abs(zeros[0] - zeros[1]) > MOST_APART:
+    if release.scale in OF_ONE_MEAN and abs(zeros[0] - zeros[1]) > MOST_APART:
         return (
             "Nothing limits how far some items lie from the others in one of the two, so the zero"
             " of its scores is another one, and the two are not compared."

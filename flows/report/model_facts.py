@@ -19,7 +19,6 @@ from hushrank.estimation.common.score_change import (
     rates_of_scores,
 )
 from hushrank.estimation.ties.tie_models import TieModel
-from hushrank.flows.release.private_sums import ReleasedSums
 from hushrank.flows.release.release import Release, on_scale
 from hushrank.flows.release.released import Effect, sentence_of, tie_sentence
 from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
@@ -135,9 +134,7 @@ class TieFacts:
 
 def presentation_of(release: Release) -> str:
     """The sentence on the effect of the order of presentation; empty if a release has none."""
-    released = release.released
-    told = released.presentation if isinstance(released, ReleasedSums) else None
-    return told.sentence() if told is not None and release.informative else ""
+    return release.released.order_sentence() if release.informative else ""
 
 
 def tie_facts(release: Release) -> TieFacts | None:

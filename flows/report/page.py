@@ -290,6 +290,7 @@ def render_report(
         **_words_of(release),
         **_tables(release, room),
         counts=release.released.wins_by_item() is not None,
+        given=_of_kind(release, "answers"),
         protected=_protected_in_short(release),
         downloads=downloads,
         changes=_changes(before, release, continued=continued),
@@ -326,11 +327,11 @@ def _of_some(release: Release) -> dict[str, Any]:
 
         found["stream"] = stream_sentence(release.stream)
     if release.election is not None:
-        from hushrank.flows.report.sections import election_facts
+        from hushrank.flows.report.elections import election_facts
 
-        found["election"] = election_facts(release)
+        found["election"] = election_facts(release, grouped=bool(release.groups))
     if release.precincts is not None:
-        from hushrank.flows.report.sections import votes_facts
+        from hushrank.flows.report.elections import votes_facts
 
         found["votes"] = votes_facts(release)
     return found
@@ -454,11 +455,25 @@ def _stream_facts(
     return [
         ("Stream", night.stream),
         ("Nights of the stream", f"{night.nights}, from {night.first} to {night.last}"),
-        ("Nights that count per person, at most", f"{night.participations}"),
-        ("Nights from one of them to the next, at least", f"{night.gap}"),
+        *_terms_of(night),
         ("Nights shown together", "all so far" if night.window is None else f"{night.window}"),
         ("Nights over which a night is spread", f"{night.bands}"),
         (noise, number(math.sqrt(night.shown_variance))),
+    ]
+
+
+def _terms_of(night: StreamRecord) -> list[tuple[str, str]]:
+    """Terms that say what of a person counts."""
+    metered = night.participation
+    if metered is None:
+        return [
+            ("Nights that count per person, at most", f"{night.participations}"),
+            ("Nights from one of them to the next, at least", f"{night.gap}"),
+        ]
+    return [
+        ("Answers that count per person on all nights, at most", f"{metered.rows}"),
+        ("Of them on the first night, at most", f"{metered.burst}"),
+        ("Nights in which the same two items count once per person", f"{metered.pair_gap}"),
     ]
 
 

@@ -1,9 +1,8 @@
-"""Parts of the page: the ranking, what is sure, elections, and earlier nights.
+"""Parts of the page: the ranking, what is sure, and earlier nights.
 
 The ranking in the page's table: lines, marks of the axis, and how many lines fit. Sure orders of
-items: a table of the best items, and the tiers that follow. Winners by rules of elections,
-margins and votes by precinct, on the page of a report. Ranks over time: a figure of the page of a
-stream, and a picture of its own.
+items: a table of the best items, and the tiers that follow. Ranks over time: a figure of the page
+of a stream, and a picture of its own.
 """
 
 from __future__ import annotations
@@ -14,19 +13,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
 from hushrank.flows.release.boards import better_lines
-from hushrank.flows.release.election import (
-    NOT_A_COUNT,
-    ElectionRecord,
-    condorcet_sentence,
-    result_cells,
-)
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import (
+    DIFFICULTIES,
     MEAN_ELO,
     WORDS,
     Axis,
@@ -49,6 +43,9 @@ from hushrank.flows.report.figures import CONFIDENCE, ReportFigure
 from hushrank.flows.report.svg import WIDTH, drawing, element, picture_bytes, text
 from hushrank.transforms.common.plain_text import short
 from hushrank.transforms.common.schema import Ties
+
+if TYPE_CHECKING:
+    from hushrank.flows.report.elections import ElectionFacts
 
 LONG = 1000  # longer rankings show the best and worst, the rest on request
 SHOWN_BEST, SHOWN_WORST = 50, 10
@@ -144,26 +141,45 @@ class BoardTable:
     Attributes:
         name: name of the group.
         verdict: sentence on what the ranking says.
-        own: share of it that the group's own answers decide, in percent.
-        drawn: whether it is drawn towards the ranking of all groups.
+        how: text on what its scores follow from, the same for all groups.
+        own: share of it that the group's own answers decide, in percent; empty: all of it.
         rows: as many lines as fit, best first.
         left_out: number of lines that do not fit.
         at_once, probabilities: whether the lines have these cells; all together may say less.
+        election: winners in the group; None: the release states none.
     """
 
     name: str
     verdict: str
+    how: str
     own: str
-    drawn: bool
     rows: list[Row]
     left_out: int
     at_once: bool
     probabilities: bool
+    election: ElectionFacts | None
+
+
+DRAWN = (
+    "A score is the group's own. Where a group has few answers, its scores are drawn towards those"
+    " of all groups: its own answers decide the share that is stated, and intervals allow for that."
+)
+OF_SHEETS = (
+    "Each follows from the sheets of its group alone, so groups may differ in ability; 0 is the"
+    " mean difficulty in the group."
+)
+OF_ANCHORED_SHEETS = (
+    "Each follows from the sheets of its group alone, so groups may differ in ability; the zero is"
+    " that of the anchors in each."
+)
+OF_BALLOTS = "Each follows from the rankings of its group alone."
 
 
 def board_tables(release: Release, room: int) -> list[BoardTable]:
     """A table of each group, on a page that has `room` bytes for them."""
-    tables = []
+    tables, how = [], OF_BALLOTS if release.released.ballots else DRAWN
+    if release.scale in DIFFICULTIES:
+        how = OF_ANCHORED_SHEETS if release.scale is Scale.ANCHORED_DIFFICULTY else OF_SHEETS
     for group, board in release.boards():
         n_rows, row_at = len(board.ranking), _rows_of(board, _axis(board))
         part = room // len(release.groups or (group,))
@@ -172,15 +188,24 @@ def board_tables(release: Release, room: int) -> list[BoardTable]:
             BoardTable(
                 name=group.name,
                 verdict=verdict(board),
-                own=f"{100 * group.own:.0f} %",
-                drawn=release.scale is not Scale.DIFFICULTY,
+                how=how,
+                own=f"{100 * group.own:.0f} %" if how is DRAWN else "",
                 rows=fit,
                 left_out=n_rows - len(fit),
                 at_once=board.says("low_all"),
                 probabilities=board.says("p_best"),
+                election=_election_of(board),
             )
         )
     return tables
+
+
+def _election_of(board: Release) -> ElectionFacts | None:
+    if board.election is None:
+        return None
+    from hushrank.flows.report.elections import election_facts
+
+    return election_facts(board, grouped=True)
 
 
 def _rows_of(release: Release, axis: Axis) -> Callable[[int], Row]:
@@ -320,158 +345,6 @@ def _tiers(release: Release, places: list[str]) -> list[Tier]:
         Tier(place=place, names=name_list([line.shown for _, line in group]))
         for place, group in groupby(lines, key=lambda pair: pair[0])
     ]
-
-
-MOST_CANDIDATES = 12  # candidates in the table of margins; a longer ranking shows its best
-MOST_PRECINCTS = 200  # in the table of votes; the file has all
-RULE_WORDS = {"elsewhere": "Elsewhere", "all": "All together"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectionFacts:
-    """Texts as they are shown.
-
-    Attributes:
-        sentence: whether one candidate is preferred to each other one; empty: it was not asked.
-        rules: rule, winners, and whether that is sure or who could have won.
-        names: candidates of the table of margins, best first; empty: no pairs are released.
-        margins: margins of each candidate over the others, and whether each is sure.
-        how: text on how to read the table.
-        left_out: number of candidates that the table lacks.
-        rounds: of an instant runoff its table: number, who leaves, and how sure that is; counts of
-            `columns`, best first, with exhausted ballots last.
-        columns: headings of these counts; empty: there are no rounds.
-        how_rounds: text on how to read that table.
-        caution: text on what these statements are not.
-    """
-
-    sentence: str
-    rules: tuple[tuple[str, str, str], ...]
-    names: tuple[str, ...]
-    margins: tuple[tuple[tuple[str, bool], ...], ...]
-    how: str
-    left_out: int
-    rounds: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-    columns: tuple[str, ...] = ()
-    how_rounds: str = ""
-    caution: str = NOT_A_COUNT
-
-
-def election_facts(release: Release) -> ElectionFacts | None:
-    """The facts of an election; None where the release states none."""
-    election = release.election
-    if election is None:
-        return None
-    shown = release.shown()
-    best = [line.item for line in release.ranking[:MOST_CANDIDATES]]
-    margins = _margins(release, election, best)
-    how = ""
-    if election.margin_deviation is not None and election.sure_from is not None:
-        how = (
-            "How many more ballots prefer the candidate of the row to that of the column than the"
-            " other way round, by the noisy counts. The noise in each has a standard deviation of"
-            f" {election.margin_deviation:.1f} ballots. A margin above {election.sure_from:.1f} is"
-            " bold: it is surely on that side without the noise, for all pairs and rules at once"
-            " with 95 % confidence."
-        )
-    rounds: dict[str, Any] = {}
-    if election.rounds is not None:
-        rounds = _rounds(release, shown)
-    return ElectionFacts(
-        sentence=condorcet_sentence(election, shown) or "",
-        rules=tuple(result_cells(each, shown) for each in election.rules),
-        names=tuple(shown[item] for item in best) if margins else (),
-        margins=margins,
-        how=how,
-        left_out=len(release.ranking) - len(best),
-        **rounds,
-    )
-
-
-def _rounds(release: Release, shown: dict[str, str]) -> dict[str, Any]:
-    from hushrank.flows.release.rounds import HOW, rounds_of
-
-    items = [line.item for line in release.ranking]
-    rows = tuple(
-        (
-            shown[each.out],
-            each.certainty(shown),
-            (
-                *(f"{each.counts[item]:,}" if item in each.counts else "" for item in items),
-                f"{each.exhausted:,}",
-            ),
-        )
-        for each in rounds_of(release)
-    )
-    return {
-        "rounds": rows,
-        "columns": (*(shown[item] for item in items), "exhausted"),
-        "how_rounds": HOW.format(deviation=math.sqrt(release.noise_variance or 0.0)),
-    }
-
-
-def _margins(
-    release: Release, election: ElectionRecord, items: list[str]
-) -> tuple[tuple[tuple[str, bool], ...], ...]:
-    above = release.released.among(items)
-    if election.sure_from is None or above is None:
-        return ()
-    margins = above - above.T
-    return tuple(
-        tuple(
-            ("", False) if i == j else (f"{margin:+,.0f}", bool(margin > election.sure_from))
-            for j, margin in enumerate(row)
-        )
-        for i, row in enumerate(margins.tolist())
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VotesFacts:
-    """Votes by precinct as texts.
-
-    Attributes:
-        names: candidates in the columns, best first.
-        rows: all together, districts, and precincts, each with the votes of the candidates.
-        how: text on how far they may be off.
-        left_out: number of precincts that the table lacks.
-        candidates_left_out: number of candidates that it lacks.
-    """
-
-    names: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
-    how: str
-    left_out: int
-    candidates_left_out: int
-
-
-def votes_facts(release: Release) -> VotesFacts | None:
-    """The votes of each precinct; None where the release states none."""
-    record = release.precincts
-    if record is None:
-        return None
-    from hushrank.flows.release.precincts import levels_of, precincts_sentence
-
-    shown, place = release.shown(), {line.item: n for n, line in enumerate(release.ranking)}
-    levels = list(levels_of(record, release.released))
-    items: tuple[str, ...] = release.released.items  # type: ignore[attr-defined]
-    best = sorted(range(len(items)), key=lambda number: place[items[number]])[:MOST_CANDIDATES]
-    listed = [each for each in levels if each.level in ("precinct", "elsewhere")]
-    above = [each for each in reversed(levels) if each.level == "all"]
-    above += [each for each in levels if each.level == "district"]
-    return VotesFacts(
-        names=tuple(shown[items[number]] for number in best),
-        rows=tuple(
-            (
-                RULE_WORDS.get(each.level, each.code),
-                tuple(f"{each.votes[number]:,}" for number in best),
-            )
-            for each in (*above, *listed[:MOST_PRECINCTS])
-        ),
-        how=precincts_sentence(record),
-        left_out=max(len(listed) - MOST_PRECINCTS, 0),
-        candidates_left_out=len(items) - len(best),
-    )
 
 
 MOST_LINES = 10  # items drawn: the first of the last release

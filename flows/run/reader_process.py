@@ -98,9 +98,15 @@ def _reduce(job: ReductionJob) -> bool:
 
 
 def _keep(job: ReductionJob, error: Exception) -> str:
-    """Store the error in the confidential area; return a text that says only where it is."""
+    """Store the error in the confidential area; return a text that says only where it is.
+
+    An engine's end is told in full: its text is ours, and nothing in it depends on rows.
+    """
+    from hushrank.pipelines.reduce.kind import EngineEndedError
     from hushrank.transforms.storage.places import write_whole
 
+    if isinstance(error, EngineEndedError):
+        return f"reduce: {error}. No budget was spent."
     text = f"reduce: failed ({type(error).__name__}). No budget was spent."
     path = f"{job.confidential}/{ERROR_FILE}"
     try:

@@ -46,7 +46,7 @@ from hushrank.privacy.accounting import Spend, epsilon_of, spend_of
 from hushrank.privacy.noise import NoiseLaw, gaussian_law, laplace_law
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import Stream
-from hushrank.privacy.stream_encoder import ONE
+from hushrank.privacy.stream_encoder import ONE, RowTerms, Terms
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.catalogue import Groups
 from hushrank.transforms.common.schema import Ties
@@ -274,6 +274,10 @@ WHO_COUNTED = (
     "On which night each person counted last, and how often, from anybody who can read the"
     " confidential folder while the stream runs."
 )
+ROWS_COUNTED = (
+    "On which night each person counted last, how many of their answers counted, and on which pairs"
+    " of items lately, from anybody who can read the confidential folder while the stream runs."
+)
 DATES_TOLD = (
     "On which days this ran. Where schedule.empty is skip, a night without files is released like"
     " any other."
@@ -296,16 +300,19 @@ def stream_statement(
         NOT_OF_THE_STREAM if each == OTHER_RELEASES else each
         for each in not_protected(params, guarantee)
     )
-    change = CHANGE[params.unit, params.adjacency]
+    change, metered = CHANGE[params.unit, params.adjacency], isinstance(stream.terms, RowTerms)
     return PrivacyStatement(
         sentences=(
             _who(params.adjacency, stream),
             *against_what(change, guarantee, ALL_NIGHTS),
             *_nights(stream),
             *_stream_noise(entry, computed, mechanism, stream),
-            *(f"On such a night {each[:1].lower()}{each[1:]}" for each in bounds(params)),
+            *(
+                f"On {'a' if metered else 'such a'} night {each[:1].lower()}{each[1:]}"
+                for each in bounds(params)
+            ),
         ),
-        not_protected=(*uncovered, WHO_COUNTED, DATES_TOLD),
+        not_protected=(*uncovered, ROWS_COUNTED if metered else WHO_COUNTED, DATES_TOLD),
         theorem=f"{THEOREM}; {LAW_SOURCE[mechanism.law.kind]}.",
         erratum=None,
     )
@@ -323,18 +330,41 @@ def _who(adjacency: Adjacency, stream: Stream) -> str:
 
 def _nights(stream: Stream) -> Iterator[str]:
     terms = stream.terms
+    yield _rows_counted(terms) if isinstance(terms, RowTerms) else _nights_counted(terms)
+    yield (
+        f"One budget pays for all {terms.nights} nights: adding nights costs nothing, so each night"
+        " more that is released costs nobody anything more."
+    )
+
+
+def _rows_counted(terms: RowTerms) -> str:
+    """Say which rows count where rows are metered."""
+    burst = ""
+    if terms.burst < terms.rows:
+        burst = (
+            f", at most {terms.burst} of them on the first night, and further ones as the allowance"
+            f" grows evenly to {terms.rows} on the last night"
+        )
+    gap = "once a night"
+    if terms.gap > 1:
+        gap = f"once in any {terms.gap} nights"
+    return (
+        f"At most {terms.rows:,} of a person's answers count on all {terms.nights} nights of the"
+        f" stream together{burst}. Answers of a person on the same two items count at most {gap}."
+        " Other answers are left out."
+    )
+
+
+def _nights_counted(terms: Terms) -> str:
+    """Say on which nights a person's answers count."""
     times = "one night" if terms.participations == 1 else f"at most {terms.participations} nights"
     apart = ""
     if terms.participations > 1 and terms.gap > 1:
         apart = f", any two of them at least {terms.gap} nights apart"
-    yield (
+    return (
         f"The answers of a person count on {times} of the {terms.nights} of the stream{apart}: the"
         " first night with answers of theirs, and then each that is far enough from the last one"
         " that counted. On other nights they are left out."
-    )
-    yield (
-        f"One budget pays for all {terms.nights} nights: adding nights costs nothing, so each night"
-        " more that is released costs nobody anything more."
     )
 
 

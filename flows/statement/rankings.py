@@ -25,6 +25,7 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.privacy.ranking_sensitivity import Part
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit, epsilon_levels
+from hushrank.transforms.common.catalogue import Groups
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import LocalLaw, RankingLevels, RankingMechanism
 from hushrank.transforms.rankings.person_features import PersonFeatures
@@ -114,6 +115,7 @@ class RankingCountMechanism(CountMechanism):
         calibration: Calibration,
         weights: dict[Part, int],
         longest: int,
+        groups: Groups | None = None,
         **own: Any,
     ) -> Self:
         """The mechanism that adds the calibrated noise; `own`: fields of a class built on this one.
@@ -122,7 +124,7 @@ class RankingCountMechanism(CountMechanism):
             ValueError: the calibration is not the noise that `params` needs, or has less of it.
         """
         n_items, rankings = len(config.items.catalogue()), config.rankings
-        noise = CountMechanism.of(params, calibration, n_items, None)
+        noise = CountMechanism.of(params, calibration, n_items, None, groups=groups)
         return cls(
             **{field.name: getattr(noise, field.name) for field in fields(noise)},
             weights=weights,
@@ -177,7 +179,7 @@ def ranking_count_record(
 
 def _of_rankings(text: str) -> str:
     """People's answers are rankings here."""
-    return text.replace("answers", "rankings")
+    return text.replace("answers", "rankings").replace("An answer ", "A ranking ")
 
 
 def _weighted(mechanism: RankingCountMechanism) -> Iterator[str]:

@@ -246,8 +246,22 @@ def _avro_rows(stream: IO[bytes]) -> int:
     return count_avro_rows(stream)
 
 
+def _excel_rows(stream: IO[bytes]) -> int:
+    from hushrank.transforms.storage.sheet_rows import count_excel_rows
+
+    return count_excel_rows(stream)
+
+
+def _spss_rows(stream: IO[bytes]) -> int:
+    from hushrank.transforms.storage.sheet_rows import count_spss_rows
+
+    return count_spss_rows(stream)
+
+
 _COUNTED: dict[FileFormat | Service, Callable[[IO[bytes]], int]] = {
     FileFormat.AVRO: _avro_rows,
     FileFormat.ORC: count_orc_rows,
     FileFormat.ARROW: count_arrow_rows,
+    FileFormat.EXCEL: _excel_rows,
+    FileFormat.SPSS: _spss_rows,
 }

@@ -389,6 +389,7 @@ def execute(job: Reduction, build: Build) -> None:
 
     Raises:
         InputError: a file cannot be read, or a row broke a rule under `fail_on_bad_rows`.
+        EngineEndedError: the engine ended the job before it had counted everything.
         RuntimeError: the engine gave up.
     """
     if job.engine.runner is Runner.LOCAL:
@@ -409,6 +410,17 @@ def _run_here(job: Reduction, build: Build) -> None:
             build(pipeline, spill)
     except InputError as error:  # Beam appends the name of the stage
         raise InputError(str(error).partition(" [while running")[0]) from None
+
+
+class EngineEndedError(RuntimeError):
+    """How an engine ended a job before it was done. The text holds nothing that rows decide."""
+
+
+# By the state that Beam reports; a dry run of Dataflow's runner has none.
+_ENDED = {
+    None: "Beam checked the job and did not send it (dry run): no row was read",
+    "RUNNING": "the job took longer than runner.max_hours, so it was stopped",
+}
 
 
 def _run_elsewhere(job: Reduction, build: Build) -> None:
@@ -433,7 +445,7 @@ def _run_elsewhere(job: Reduction, build: Build) -> None:
         if state == "RUNNING":
             result.cancel()
     if state != "DONE":
-        raise RuntimeError(f"the job has not ended, or the engine stopped it: {state}")
+        raise EngineEndedError(_ENDED.get(state, f"the engine ended the job as {state}"))
 
 
 @contextlib.contextmanager

@@ -181,9 +181,11 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         if rows.n_rows > most:
             from hushrank.transforms.comparisons.heavy_users import bound_heavy_users
 
-            return bound_heavy_users(rows.pieces, rows.n_rows, self._bounds, self.keyed_hash, most)
+            return bound_heavy_users(
+                rows.pieces, rows.n_rows, self._bounds, self.keyed_hash, most, rows.admit
+            )
         together = OwnedRows.concatenate(list(rows.pieces()))
-        return [bound_bucket(together, self._bounds, self.keyed_hash)]
+        return [bound_bucket(together, self._bounds, self.keyed_hash, rows.admit)]
 
     def combine(self) -> beam.CombineFn:
         """Pairs of many items are summed to sparse counts."""

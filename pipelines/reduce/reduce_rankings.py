@@ -396,16 +396,18 @@ class CountRankingsKind(RankingsKind):
             yield from (Sifted(rankings) for rankings in lists)
 
     def combine(self) -> beam.CombineFn:
-        """Counts of pairs, places and nets; of first choices, or of first places by group."""
+        """Counts of pairs, places and nets, by group if there are any; of first choices, or of
+        first places by group."""
         job = self.job
         if job.first_places:
             return FirstPlacesFn(job.groups, len(job.catalogue))
         if job.rounds:
             return FirstChoicesFn(len(job.catalogue), job.max_length)
-        return RankingCountsFn(len(job.catalogue), job.max_length, by_place=False, below=job.below)
+        each = RankingCountsFn(len(job.catalogue), job.max_length, by_place=False, below=job.below)
+        return ByLevelFn([each] * job.groups) if job.groups else each
 
     def arrays(self, total: Any) -> Arrays:
-        """Counts by name."""
+        """Counts by name; of groups one after the other, along the first axis."""
         if self.job.first_places:
             return {"first_places": total}
         return {"firsts": total} if self.job.rounds else super().arrays(total)

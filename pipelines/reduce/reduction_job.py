@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hushrank.pipelines.engine.runner import DEFAULT_MEMORY, HERE, Engine
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitsUsed, Purpose
-from hushrank.privacy.stream_encoder import Terms
+from hushrank.privacy.stream_encoder import RowTerms, Terms
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.catalogue import Catalogue, Groups, Naming
 from hushrank.transforms.common.epsilons import EpsilonSource
@@ -123,7 +123,7 @@ class NightOfStream:
         folder: the stream's own, confidential; the people of the night before are there, and those
             of this night will be.
         key: the stream's, of the pseudonyms; all nights have the same.
-        terms: rules for the nights on which a person counts.
+        terms: rules for the nights, or the rows, of a person that count.
         night: number of the night, from 0.
         attempt: names this attempt at the night and no other: a folder's name.
         before: digest of the people of the night before; empty on the first night.
@@ -133,7 +133,7 @@ class NightOfStream:
     stream: str
     folder: str
     key: SecretKey
-    terms: Terms
+    terms: Terms | RowTerms
     night: int
     attempt: str
     before: str = ""
@@ -193,6 +193,10 @@ class ReduceComparisons(Reduction):
             )
         if self.people_vote:
             raise ValueError("a night of a stream has no look at its rows")
+        if isinstance(self.stream.terms, RowTerms) and not (
+            self.statistic is Statistic.PAIR_COUNTS and self.bounds.distinct_pairs
+        ):
+            raise ValueError("rows are metered for counts of pairs, where each is on its own pair")
 
     @property
     def results(self) -> str:

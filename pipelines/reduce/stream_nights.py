@@ -18,6 +18,7 @@ import io
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,9 @@ from hushrank.pipelines.reduce.reduction_job import (
     Statistic,
 )
 from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.privacy.stream_encoder import RowTerms, Terms
 from hushrank.transforms.common.catalogue import Naming
+from hushrank.transforms.common.sorting import Mask
 from hushrank.transforms.comparisons.shuffle import (
     Bucket,
     OwnedRows,
@@ -63,10 +66,12 @@ from hushrank.transforms.streams.released_files import (
     forget_shown,
     keep_cells,
 )
+from hushrank.transforms.streams.row_meter import RowMeter
 from hushrank.transforms.streams.stream_folder import COUNTING, delete_counting, delete_nights, end
 
 if TYPE_CHECKING:
     from hushrank.privacy.stream import Stream
+    from hushrank.transforms.comparisons.bound import Admit
     from hushrank.transforms.comparisons.heavy_users import Pieces
 
 NUMBERS, DIGESTS, PEOPLE = "shard_numbers", "shard_digests", "shard_people"
@@ -88,11 +93,13 @@ class Counting:
         pieces: all rows, some at a time; anew each time, at least one.
         n_rows: number of the rows.
         tally: tally of the rows that do not count.
+        admit: last choice among the rows that the bounds keep; None: all count.
     """
 
     pieces: Pieces
     n_rows: int
     tally: dict[str, int]
+    admit: Admit | None = None
 
 
 class NightPeople:
@@ -146,34 +153,43 @@ class NightPeople:
         people = self._before.partition(mine.number, bits)
         edges = edges_of(people, mine.number, bits, bits + mine.partitioning.bucket_bits)
         parts = [people.between(*pair) for pair in itertools.pairwise(edges)]
-        for bucket in unpack(owned, spill, waiting_rows) if owned else ():
-            parts[bucket.number], counting = self._take_part(
-                parts[bucket.number], bucket, rows_at_once
-            )
-            yield counting
+        buckets = unpack(owned, spill, waiting_rows) if owned else ()
+        if isinstance(terms := self._night.terms, RowTerms):
+            meters = [RowMeter(part, self._night.night, terms) for part in parts]
+            for bucket in buckets:
+                yield _metered(meters[bucket.number], bucket, rows_at_once)
+            parts = [meter.after for meter in meters]
+        else:
+            for bucket in buckets:
+                parts[bucket.number], counting = self._take_part(
+                    parts[bucket.number], bucket, rows_at_once, terms
+                )
+                yield counting
         night, after = self._night, People.concatenate(parts)
         yield write_shard(night.folder, night.night, night.attempt, mine.number, bits, after)
 
     def _take_part(
-        self, people: People, bucket: Bucket, rows_at_once: int
+        self, people: People, bucket: Bucket, rows_at_once: int, terms: Terms
     ) -> tuple[People, Counting]:
         """The people of a bucket after tonight, and its rows that count."""
         if bucket.n_rows > rows_at_once:
-            return self._take_part_heavy(people, bucket)
+            return self._take_part_heavy(people, bucket, terms)
         rows = bucket.rows()
         found = distinct(rows.owner_words)
-        counts, after = take_part(people, found.owners, self._night.night, self._night.terms)
+        counts, after = take_part(people, found.owners, self._night.night, terms)
         if not counts.all():
             rows = rows.filter(counts[found.number])
         n_owners = int(np.count_nonzero(~counts))
         return after, Counting(lambda: [rows], len(rows), _left(bucket, len(rows), n_owners))
 
-    def _take_part_heavy(self, people: People, bucket: Bucket) -> tuple[People, Counting]:
+    def _take_part_heavy(
+        self, people: People, bucket: Bucket, terms: Terms
+    ) -> tuple[People, Counting]:
         """Take part like `_take_part`, shuffle block by shuffle block."""
         words = [distinct(piece.owner_words).owners for piece in bucket.pieces()]
         first, second = (np.concatenate(column) for column in zip(*words, strict=True))
         owners = distinct((first, second)).owners
-        counts, after = take_part(people, owners, self._night.night, self._night.terms)
+        counts, after = take_part(people, owners, self._night.night, terms)
         counted = after.counted_on(self._night.night)
 
         def pieces() -> Iterator[OwnedRows]:
@@ -183,6 +199,30 @@ class NightPeople:
         n_rows = sum(map(len, pieces()))
         n_owners = int(np.count_nonzero(~counts))
         return after, Counting(pieces, n_rows, _left(bucket, n_rows, n_owners))
+
+
+def _metered(meter: RowMeter, bucket: Bucket, rows_at_once: int) -> Counting:
+    """Rows of a bucket that no row of the nights before excludes; the meter chooses among them."""
+    meter.begin()
+    pieces: Pieces = partial(_apart, meter, bucket)
+    if bucket.n_rows <= rows_at_once:
+        pieces = partial(iter, [_of_other_pairs(meter, bucket.rows())])  # read once
+    n_rows = sum(map(len, pieces()))
+    left_out = bucket.n_rows - n_rows
+    tally = {"rows_with_owner": left_out, "rows_on_pairs_of_nights_before": left_out}
+    return Counting(pieces, n_rows, tally, partial(_admitted, meter))
+
+
+def _apart(meter: RowMeter, bucket: Bucket) -> Iterator[OwnedRows]:
+    return map(partial(_of_other_pairs, meter), bucket.pieces())
+
+
+def _of_other_pairs(meter: RowMeter, rows: OwnedRows) -> OwnedRows:
+    return rows.filter(meter.apart(rows.owner_words, rows.short_pair))
+
+
+def _admitted(meter: RowMeter, rows: OwnedRows) -> Mask:
+    return meter.admit(rows.owner_words, rows.short_pair)
 
 
 def arrays_of_shards(shards: Sequence[Shard]) -> dict[str, NDArray[Any]]:

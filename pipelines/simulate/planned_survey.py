@@ -30,6 +30,7 @@ Counts = NDArray[np.int64]
 Activity = tuple[tuple[int, float], ...]  # answers of a person, and the share of people with them
 MOST_SIMULATED = MOST_DENSE_ITEMS  # most items; a survey is simulated as matrices of all pairs
 WHOLE = 1 - 1e-12  # a chance above this is certain, up to rounding
+MOST_CHOICES = 20_000  # of the items of a list, over which a share is averaged
 MOST_PAIRS_OF_LISTS = 2e8  # most pairs in all simulated rankings; some seconds
 MOST_WORK = 2e10  # most people times items squared of a simulated test; a minute or so
 
@@ -383,13 +384,10 @@ class PlannedSurvey:
         if self.people * self.n_items**2 > MOST_WORK:
             most = int(MOST_WORK / self.n_items**2)
             raise ValueError(f"people must be at most {most:,} to simulate a test of this length")
-        everybody, truth, own = self.people, self.truth(replicate), (group,) if group else ()
-        if self.shares:
-            ends = np.rint(np.cumsum([0.0, *self.shares]) * self.people).astype(int)
-            everybody, truth = int(np.diff(ends)[group]), self.group_truth(replicate, group)
-        rng, at_once = self._generator(1, replicate, *own), max(1, (1 << 22) // self.n_items)
         from hushrank.pipelines.simulate.simulated_rows import draw_distinct
 
+        everybody, truth, rng = self._people_of(replicate, group)
+        at_once = max(1, (1 << 22) // self.n_items)
         for first in range(0, everybody, at_once):
             people = min(at_once, everybody - first)
             answered = np.zeros((people, self.n_items), bool)
@@ -404,7 +402,17 @@ class PlannedSurvey:
             right = answered & (rng.random(answered.shape) < expit(ability[:, None] - truth))
             yield answered, right
 
-    def points(self, replicate: int, most: Sequence[int]) -> Iterator[NDArray[np.uint8]]:
+    def _people_of(self, replicate: int, group: int) -> tuple[int, Floats, np.random.Generator]:
+        """How many people a group has, its true scores, and where its answers come from."""
+        rng = self._generator(1, replicate, *((group,) if group else ()))
+        if not self.shares:
+            return self.people, self.truth(replicate), rng
+        ends = np.rint(np.cumsum([0.0, *self.shares]) * self.people).astype(int)
+        return int(np.diff(ends)[group]), self.group_truth(replicate, group), rng
+
+    def points(
+        self, replicate: int, most: Sequence[int], group: int = 0
+    ) -> Iterator[NDArray[np.uint8]]:
         """Points of whole sheets, shape (people, n), a block of people at a time.
 
         An item's steps have its difficulty, as in the rating scale model without thresholds: the
@@ -413,39 +421,40 @@ class PlannedSurvey:
         Args:
             replicate: number of the survey.
             most: points that each item gives at most.
+            group: group of the people, where there are groups.
 
         Raises:
             ValueError: a test of this size takes too long to simulate.
         """
         steps = int(max(most))
-        rng, truth = self._generator(1, replicate), self.truth(replicate)
+        everybody, truth, rng = self._people_of(replicate, group)
         if self.people * self.n_items * (steps + 1) > MOST_WORK:
             raise ValueError("people must be fewer to simulate a test with so many points")
         at_once = max(1, (1 << 22) // (self.n_items * (steps + 1)))
         number = np.arange(steps + 1)
         given = number <= np.array(most)[:, np.newaxis]
-        for first in range(0, self.people, at_once):
-            people = min(at_once, self.people - first)
+        for first in range(0, everybody, at_once):
+            people = min(at_once, everybody - first)
             ahead = rng.normal(0.0, self.ability_spread, people)[:, np.newaxis] - truth
             weights = np.exp(ahead[..., np.newaxis] * number) * given
             below = weights.cumsum(axis=2)
             drawn = rng.random(ahead.shape) * below[..., -1]
             yield (drawn[..., np.newaxis] >= below[..., :-1]).sum(axis=2).astype(np.uint8)
 
-    def orders(self, replicate: int, length: int) -> Counts:
+    def orders(self, replicate: int, length: int, group: int | None = None) -> Counts:
         """Rankings of `length` items each, drawn at random, shape (people * answers, length).
 
         Each row holds items, best first, by the law of Plackett and Luce: two items of a ranking
-        are in their true order with the chance of the logistic link.
+        are in their true order with the chance of the logistic link. Of a group there are as many
+        as its share says.
 
         Raises:
             ValueError: so many rankings take too long to simulate.
         """
-        lists = self.people * self.answers
+        lists, rng, truth = self._lists(replicate, group)
         if lists * length**2 > MOST_PAIRS_OF_LISTS:
             most = int(MOST_PAIRS_OF_LISTS / (self.answers * length**2))
             raise ValueError(f"people must be at most {most:,} to simulate rankings of this length")
-        rng, truth = self._generator(1, replicate), self.truth(replicate)
         orders = np.empty((lists, length), np.int64)
         at_once = max(1, (1 << 22) // self.n_items)
         for first in range(0, lists, at_once):
@@ -458,6 +467,30 @@ class PlannedSurvey:
             else:
                 block[:] = np.argsort(-utility, axis=1)
         return orders
+
+    def first_shares(self, truth: Floats, length: int) -> Floats:
+        """Share of rankings of `length` items that have each item first, shape (n,), by `orders`.
+
+        Of lists that leave items out it is the mean over many random choices of the items.
+        """
+        strength = np.exp(truth - truth.max())
+        if length == self.n_items:
+            return np.asarray(strength / strength.sum())
+        chance = self._generator(5).random((MOST_CHOICES, self.n_items))
+        chosen = strength * (chance.argsort(axis=1) < length)
+        return np.asarray((chosen / chosen.sum(axis=1, keepdims=True)).mean(axis=0))
+
+    def _lists(
+        self, replicate: int, group: int | None
+    ) -> tuple[int, np.random.Generator, NDArray[np.float64]]:
+        """How many rankings there are, of all or of a group; their generator and true scores."""
+        if group is None:
+            rng, truth = self._generator(1, replicate), self.truth(replicate)
+            return self.people * self.answers, rng, truth
+        ends = np.rint(np.cumsum(self.shares) * self.people).astype(int)
+        people = int(np.diff(ends, prepend=0)[group])
+        rng, truth = self._generator(1, replicate, group), self.group_truth(replicate, group)
+        return people * self.answers, rng, truth
 
     def _pair_probabilities(self, truth: NDArray[np.float64]) -> NDArray[np.float64]:
         """Chance of each pair i < j in the upper triangle's order, shape (n_pairs,).

@@ -36,9 +36,10 @@ from hushrank.pipelines.simulate.simulated_rows import (
     SimulationSpec,
     comparison_blocks,
 )
-from hushrank.privacy.stream_encoder import Terms
+from hushrank.privacy.stream_encoder import RowTerms, Terms
 from hushrank.transforms.storage.files import FileFormat
 from hushrank.transforms.streams.people_files import People, take_part
+from hushrank.transforms.streams.row_meter import RowMeter
 
 Counts = NDArray[np.int64]
 
@@ -67,7 +68,7 @@ class Habit:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Numbers of people who answered on each night, and of those who counted.
+    """Numbers of people who answered on each night, and of those who counted; or of rows.
 
     Attributes:
         there, counted: shape (nights, habits).
@@ -78,7 +79,7 @@ class Answers:
 
     @property
     def share_counted(self) -> float:
-        """The share of all people's nights that counted; 1 if nobody answered."""
+        """The share of all that counted; 1 if nobody answered."""
         there = int(self.there.sum())
         return int(self.counted.sum()) / there if there else 1.0
 
@@ -117,6 +118,49 @@ def simulate_answers(habits: Sequence[Habit], terms: Terms, n_people: int, seed:
         counts, people = take_part(people, words, night, terms)
         there[night] = np.bincount(habit_of[owners], minlength=len(habits))
         counted[night] = np.bincount(habit_of[owners[counts]], minlength=len(habits))
+    return Answers(there, counted)
+
+
+def simulate_rows(
+    habits: Sequence[Habit], terms: RowTerms, n_people: int, rows: int, n_items: int, seed: int
+) -> Answers:
+    """Simulate the rows of a whole stream that meters them, and count them by the rule of runs.
+
+    Args:
+        habits: habits of all people; shares need not add up to 1.
+        terms: the rule that decides which rows count.
+        n_people: number of people, >= 1.
+        rows: rows that a person gives on a night, each on a random pair; of several on one pair one
+            is taken.
+        n_items: number of items, >= 2.
+        seed: the same seed simulates the same people.
+
+    Returns:
+        Numbers of rows.
+
+    Raises:
+        ValueError: there are no habits, or no people.
+    """
+    if not habits or n_people < 1:
+        raise ValueError(f"need people with habits, got {n_people!r} and {len(habits)} habits")
+    random = np.random.default_rng(seed)
+    habit_of = habit_of_each(habits, n_people, random)
+    chance = np.array([habit.chance for habit in habits])[habit_of]
+    there, counted = (np.zeros((terms.nights, len(habits)), np.int64) for _ in range(2))
+    people = People.nobody()
+    for night in range(terms.nights):
+        owners = np.repeat(np.flatnonzero(random.random(n_people) < chance), rows)
+        pairs = random.integers(0, n_items * (n_items - 1) // 2, len(owners)).astype(np.uint32)
+        first = np.unique(owners * np.int64(1 << 32) + pairs, return_index=True)[1]
+        owners, pairs = owners[np.sort(first)], pairs[np.sort(first)]
+        there[night] = np.bincount(habit_of[owners], minlength=len(habits))
+        words = owners.astype(np.uint64), np.zeros(len(owners), np.uint64)
+        meter = RowMeter(people, night, terms)
+        apart = meter.apart(words, pairs)
+        words, pairs, owners = (words[0][apart], words[1][apart]), pairs[apart], owners[apart]
+        kept = owners[meter.admit(words, pairs)]
+        people = meter.after
+        counted[night] = np.bincount(habit_of[kept], minlength=len(habits))
     return Answers(there, counted)
 
 

@@ -44,6 +44,7 @@ from tests.flows.every_method import survey_of
 NIGHTLY = "nightly"  # one night of win counts
 STOPPING = "stopping"  # a survey that a look at its rows stops
 STREAM_FIRST, STREAM_NEXT, STREAM_LAST = "first night", "next night", "last night"  # of a stream
+METERED_NEXT = "next night, metered rows"
 PEOPLE = 6
 KILL = signal.Signals["SIGKILL"]  # Windows has no name for it
 NEVER = 10**9
@@ -379,6 +380,9 @@ def struck_survey(name: str, folder: Path) -> Struck:
         return Struck(survey, stops=True)
     if name in STREAM_NIGHTS:
         return _of_stream(folder, *STREAM_NIGHTS[name])
+    if name == METERED_NEXT:
+        participation = {"rows": 3, "pair_gap": 2, "burst": 3}
+        return _of_stream(folder, 1, 3, "noisy-pairs", {"participation": participation})
     if name != NIGHTLY:
         return Struck(survey_of(name, folder, PEOPLE))
     night, survey = date(2024, 11, 20), survey_of("noisy-counts", folder, PEOPLE)
@@ -390,15 +394,21 @@ def struck_survey(name: str, folder: Path) -> Struck:
 STREAM_NIGHTS = {STREAM_FIRST: (0, 3), STREAM_NEXT: (1, 3), STREAM_LAST: (2, 3)}
 
 
-def _of_stream(folder: Path, number: int, nights: int) -> Struck:
+def _of_stream(
+    folder: Path,
+    number: int,
+    nights: int,
+    method: str = "noisy-counts, rho",
+    terms: dict[str, Any] | None = None,
+) -> Struck:
     """A night of a stream that ranks groups over the last two nights, after those before it."""
     first = date(2024, 11, 20)
     days = [first + timedelta(days=each) for each in range(nights)]
-    survey = survey_of("noisy-counts, rho", folder, PEOPLE)
-    show, terms = {"window": 2}, {"nights": nights, "participations": 2, "gap": 2}
+    survey = survey_of(method, folder, PEOPLE)
+    show, terms = {"window": 2}, terms or {"participations": 2, "gap": 2}
     survey.set(
         input__paths=["rows-{date}.parquet"],
-        schedule={"stream": {**terms, "show": show, "first": str(first)}},
+        schedule={"stream": {"nights": nights, **terms, "show": show, "first": str(first)}},
         groups={"column": "language", "values": ["de", "en"]},
     )
     rows = pq.read_table(folder / "rows.parquet")

@@ -21,6 +21,10 @@ from tests.flows.forgeries import Forger, night_log, run
 FIRST = date(2026, 11, 1)
 PEOPLE, MANY = 12, 600  # the latter where one answer hides among others
 STREAM = {"nights": 6, "participations": 2, "gap": 2, "show": {"window": 3}, "first": str(FIRST)}
+METERED = {
+    "nights": 6, "participation": {"rows": 4, "pair_gap": 2}, "show": {"window": 3},
+    "first": str(FIRST),
+}  # fmt: skip
 GROUPS = {"column": "team", "values": ["red", "blue"]}
 ONE_ROW = {"privacy__unit": "comparison", "privacy__max_contributions": None}
 ADDED = {"privacy__adjacency": "add-remove"}
@@ -166,6 +170,16 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {**BELOW, "privacy__max_contributions": 2, "input__max_length": 2},
     ),
     "trusted places, below": ("footrule", {**BELOW, "input__max_length": 3}),
+    "trusted margins, groups": (
+        "precinct-table",
+        {**BELOW, **LAPLACE, "method": "kemeny", "privacy__epsilon": 8.0},
+    ),
+    "trusted pairs, groups": ("precinct-table", {"method": "kemeny", "privacy__epsilon": 3.0}),
+    "trusted sums, groups": (
+        "precinct-table",
+        {"method": "borda", "groups__others": "whole", "privacy__max_contributions": 2},
+    ),
+    "trusted places, groups": ("precinct-table", {**ADDED, **LAPLACE, "method": "footrule"}),
     "precincts, elsewhere, districts": (
         "precinct-table",
         {
@@ -268,6 +282,12 @@ STREAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         PAIRS,
         {},
         {**STREAM, "participations": 1, "show": {"window": 1}},
+    ),
+    "stream of metered rows": (PAIRS, {}, METERED),
+    "stream of metered rows, all nights, groups": (
+        PAIRS,
+        {**ADDED, **SPLIT, "groups": GROUPS},
+        {**METERED, "participation": {"rows": 3, "pair_gap": 1, "burst": 3}, "show": "cumulative"},
     ),
     "stream of groups": ("noisy-counts, rho", {"groups": GROUPS}, STREAM),
 }

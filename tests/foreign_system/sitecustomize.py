@@ -129,6 +129,7 @@ def windows() -> None:
     stand_in(
         "winreg",
         HKEY_LOCAL_MACHINE=0,
+        HKEYType=Key,  # Beam's pickles know it
         OpenKey=lambda *_: Key(),
         QueryValueEx=lambda *_: (0, 4),  # long paths are off, as on a new machine
     )

@@ -242,6 +242,63 @@ def test_levels_of_precincts_are_bounded_and_that_is_attained(
         assert ranking_sensitivity(params, n_items, weights) == found
 
 
+def in_groups(
+    weights: dict[Part, int], lengths: tuple[int, ...], n_items: int, most: int, *, below: bool
+) -> NDArray[np.int64]:
+    """Every bundle of at most `most` lists, each of one of two groups, shape (m, cells)."""
+    one = bundles(n_items, lengths, 1, below=below)
+    own = np.concatenate([weight * one[part] for part, weight in weights.items()], axis=1)[1:]
+    single = np.concatenate([np.kron(np.eye(2, dtype=np.int64)[k], own) for k in range(2)])
+    sums = [np.zeros((1, single.shape[1]), np.int64)]
+    for size in range(1, most + 1):
+        chosen = np.array([*combinations_with_replacement(range(len(single)), size)])
+        sums.append(single[chosen].sum(axis=1))
+    return np.unique(np.concatenate(sums), axis=0)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(
+    ("n_items", "longest", "most", "below"),
+    [(2, 2, 2, True), (3, 3, 1, True), (3, 2, 2, True), (3, 3, 1, False), (3, 2, 1, False)],
+)
+def test_in_public_groups_a_person_who_moves_changes_two_of_them(
+    n_items: int, longest: int, most: int, below: bool, adjacency: Adjacency, noise: NoiseKind
+) -> None:
+    """All bundles in two groups: the bounds hold, and each part alone and margins attain them."""
+    params, lengths = params_of(adjacency, most, noise), tuple(range(1, longest + 1))
+    vectors = [{part: 1} for part in PARTS if part is not Part.ROUNDS or below]
+    size = n_items if below else None
+    for part in (Part.NETS, Part.ABOVE):
+        vectors.append(spread_weights(params, part, longest, below=size, n_groups=2))
+    if below:
+        vectors.append(margin_weights(params, longest, below=n_items, n_groups=2))
+    for weights in vectors:
+        if below:
+            bound = ranking_below_sensitivity(params, longest, weights, n_items, n_groups=2)
+        else:
+            bound = ranking_sensitivity(params, longest, weights, n_groups=2)
+        table = in_groups(weights, lengths, n_items, most, below=below)
+        found = largest_change(table, adjacency)
+        assert found.l1 <= bound.l1
+        assert found.l2_squared <= bound.l2_squared
+        if Part.SQUARES not in weights or adjacency is Adjacency.ADD_REMOVE:
+            assert found == bound, weights
+
+
+def test_groups_at_the_cost_of_one_would_be_too_cheap_where_people_are_replaced() -> None:
+    """The numbers of rankings cancel in one group, and do not if a person moves to another."""
+    for noise in NOISES:
+        params = params_of(Adjacency.REPLACE_ONE, 1, noise)
+        weights = margin_weights(params, 3, below=3)
+        alone = ranking_below_sensitivity(params, 3, weights, 3)
+        grouped = ranking_below_sensitivity(params, 3, weights, 3, n_groups=2)
+        found = largest_change(in_groups(weights, (3,), 3, 1, below=True), Adjacency.REPLACE_ONE)
+        assert found == grouped
+        norm = "l1" if noise is NoiseKind.LAPLACE else "l2_squared"
+        assert getattr(found, norm) > getattr(alone, norm)
+
+
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_margins_beside_the_number_of_rankings_are_bounded_and_that_is_attained(

@@ -40,7 +40,7 @@ from hushrank.privacy.sensitivity import (
     win_loss_sensitivity,
 )
 from hushrank.privacy.stream import stream_sensitivity
-from hushrank.privacy.stream_encoder import Terms, Workload, square_root
+from hushrank.privacy.stream_encoder import RowTerms, Terms, Workload, square_root
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
 from hushrank.verifier import verify_release as verifier
 
@@ -148,8 +148,9 @@ def test_sensitivity_of_rankings(adjacency, lists, longest, part, noise):
     sides = 1 if adjacency is Adjacency.ADD_REMOVE else 2
     for weights in (spread_weights(params, part, longest), {part: 1}, {Part.PLACES: 3}):
         named = {str(name): weight for name, weight in weights.items()}
-        found = norms(ranking_sensitivity(params, longest, weights))
-        assert verifier.rankings(lists, sides, longest, longest, named) == found
+        for groups in (1, 2):
+            found = norms(ranking_sensitivity(params, longest, weights, groups))
+            assert verifier.rankings(lists, sides, longest, longest, named, groups) == found
 
 
 @FEW
@@ -175,8 +176,9 @@ def test_sensitivity_of_rankings_above_all_others(adjacency, lists, longest, mor
     margins = margin_weights(params, longest, below=n)
     for weights in (spread, {part: 1}, {Part.PLACES: 3}, margins):
         named = {str(name): weight for name, weight in weights.items()}
-        found = norms(ranking_below_sensitivity(params, longest, weights, n))
-        assert verifier.rankings(lists, sides, longest, n, named) == found
+        for groups in (1, 2):
+            found = norms(ranking_below_sensitivity(params, longest, weights, n, groups))
+            assert verifier.rankings(lists, sides, longest, n, named, groups) == found
 
 
 @FEW
@@ -226,6 +228,34 @@ def test_sensitivity_of_streams(nights, participations, gap, window, adjacency):
     sides = 1 if adjacency is Adjacency.ADD_REMOVE else 2
     column = encoder.coefficients
     assert verifier.stream((3, 5), sides, nights, participations, gap, column) == found
+
+
+@FEW
+@given(
+    st.integers(1, 40),
+    st.integers(1, 60),
+    st.integers(1, 10),
+    st.one_of(st.none(), st.integers(1, 20)),
+    st.sampled_from(Adjacency),
+    st.sampled_from([1, 2]),
+)
+def test_sensitivity_of_streams_of_metered_rows(nights, rows, gap, window, adjacency, weight):
+    terms, workload = RowTerms(nights=nights, rows=rows, gap=gap, burst=1), Workload(window)
+    encoder = square_root(workload, workload.most_bands(terms))
+    one = Sensitivity(weight, weight**2)
+    found = norms(stream_sensitivity(one, adjacency, terms, encoder))
+    bundle = verifier.Bundle(
+        items=4, rows=5, cap=None, distinct=True, weight=weight, groups=1,
+        sides=1 if adjacency is Adjacency.ADD_REMOVE else 2,
+    )  # fmt: skip
+    metered = {"rows": rows, "pair_gap": gap, "burst": 1}
+    stated = verifier.metered_rows(bundle, metered, encoder.coefficients, "pair-counts")
+    assert stated == found
+    for wrong in ({"pair_gap": encoder.bands - 1}, {"burst": rows + 1}):
+        with pytest.raises(verifier.Wrong):
+            verifier.metered_rows(bundle, metered | wrong, encoder.coefficients, "pair-counts")
+    with pytest.raises(verifier.Wrong, match="counts of pairs"):
+        verifier.metered_rows(bundle, metered, encoder.coefficients, "win-counts")
 
 
 @settings(max_examples=12, deadline=None)

@@ -42,6 +42,7 @@ EXTRAS: Mapping[str, Extra] = {
     "report": Extra("resvg-py", ("resvg_py",)),
     "reproduce": Extra("matplotlib", ("matplotlib",)),
     "s3": Extra("s3fs", ("s3fs",)),
+    "sheets": Extra("python-calamine and pyreadstat", ("python_calamine", "pyreadstat")),
     "towers": Extra("JAX", ("jax",)),
 }
 

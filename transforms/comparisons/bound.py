@@ -10,6 +10,7 @@ With weights, the bound of a person is derived in `privacy.row_weights`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +31,6 @@ from hushrank.transforms.common.sorting import (
 )
 from hushrank.transforms.comparisons.shuffle import Carried, OwnedRows, comparisons_of
 
-SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
 UNITS_KEPT, SQUARES_KEPT = "units_kept", "squares_kept"  # numbers of a tally
 SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
 # labels of the hashes; `transforms.comparisons.shuffle` has the next
@@ -63,6 +63,9 @@ def tally_of_weights(rows: Comparisons) -> dict[str, int]:
         return {}
     units = int(rows.weight.sum())
     return {UNITS_KEPT: units, SQUARES_KEPT: int(np.square(rows.weight).sum())}
+
+
+Admit = Callable[[OwnedRows], Mask]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +113,9 @@ class Bounded:
     tally: dict[str, int]
 
 
-def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Bounded:
+def bound_bucket(
+    rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash, admit: Admit | None = None
+) -> Bounded:
     """Keep a uniformly random share of each owner's rows within `bounds`.
 
     Without `distinct_pairs` the L rows are a uniform sample without replacement of the owner's
@@ -122,6 +127,8 @@ def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Boun
         rows: all rows of the owners in this bucket.
         bounds: limits of what may remain.
         keyed_hash: the run's secret hash.
+        admit: last choice among the rows that would be kept, each owner's in the order in which
+            they were chosen; None: all are kept.
 
     Returns:
         The rows kept; those of events whose copies contradict each other; confidential tallies.
@@ -138,6 +145,8 @@ def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Boun
     tally["owners"] = int(np.count_nonzero(starts))
     if bounds.most_kept is not None:
         order = order[np.flatnonzero(among_first(starts, bounds.most_kept))]
+    if admit is not None:
+        order = order[admit(rows.take(order))]
     tally["rows_kept"] = len(order)
     more = None if rows.more is None else np.take(rows.more, order)
     kept = comparisons_of(np.take(rows.content, order), more, bounds.carried)

@@ -22,6 +22,7 @@ from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.common.sorting import Mask, new_run, number_runs, of_slice, sort_into_runs
 from hushrank.transforms.comparisons.bound import (
+    Admit,
     Bounded,
     Bounds,
     among_first,
@@ -62,7 +63,12 @@ class _Ranked:
 
 
 def bound_heavy_users(
-    pieces: Pieces, n_rows: int, bounds: Bounds, keyed_hash: KeyedHash, rows_at_once: int
+    pieces: Pieces,
+    n_rows: int,
+    bounds: Bounds,
+    keyed_hash: KeyedHash,
+    rows_at_once: int,
+    admit: Admit | None = None,
 ) -> Iterator[Bounded]:
     """Keep what `bound_bucket` would keep, with some `rows_at_once` rows in memory.
 
@@ -74,6 +80,7 @@ def bound_heavy_users(
         bounds: limits of what may remain.
         keyed_hash: the run's secret hash.
         rows_at_once: most rows in memory, at least 1.
+        admit: as for `bound_bucket`, for rows on distinct pairs.
 
     Returns:
         What `bound_bucket` returns, in parts; the tallies of the parts add up to its tally.
@@ -102,7 +109,8 @@ def bound_heavy_users(
         remaining = _hopeful(remaining.and_(on_slice), bounds)
     tally = {"rows_with_owner": n_rows, "conflicting_rows": 0, "duplicate_rows": 0}
     tally["owners"] = len(owners) + int(np.count_nonzero(_starts(remaining)))
-    yield _kept(_within(remaining, bounds), bounds, tally)
+    within = _within(remaining, bounds)
+    yield _kept(within if admit is None else within.where(admit(within.rows)), bounds, tally)
 
 
 def _settled(

@@ -90,6 +90,12 @@ class OwnedRows:
         return (self.content & _UNGROUPED) >> np.uint64(_OUTCOME_BITS)
 
     @property
+    def short_pair(self) -> NDArray[np.uint32]:
+        """The same in four bytes, of a catalogue of at most 2^16 items."""
+        low = self.pair >> np.uint64(_ITEM_BITS)
+        return (low << np.uint64(16) | self.pair & np.uint64(0xFFFF)).astype(np.uint32)
+
+    @property
     def group(self) -> GroupCodes:
         """Code of each row's group; 0 where there are none."""
         return _group_of(self.content)

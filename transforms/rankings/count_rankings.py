@@ -159,7 +159,10 @@ class PairAnswersFn(DenseFn[PairAnswerCounts]):
 
 
 class ByLevelFn(DenseFn[tuple[Any, ...]]):
-    """PCollection[ByLevel] -> what a function of each level makes of its part, level by level."""
+    """PCollection[ByLevel or Rankings] -> what a function of each level makes of its part, in turn.
+
+    The level of a ranking that comes alone is its group.
+    """
 
     def __init__(self, levels: Sequence[DenseFn[Any]]) -> None:
         self._levels = tuple(levels)
@@ -167,9 +170,20 @@ class ByLevelFn(DenseFn[tuple[Any, ...]]):
     def create_accumulator(self) -> tuple[Any, ...]:
         return tuple(each.create_accumulator() for each in self._levels)
 
-    def add_input(self, total: tuple[Any, ...], rows: ByLevel) -> tuple[Any, ...]:
+    def add_input(self, total: tuple[Any, ...], rows: ByLevel | Rankings) -> tuple[Any, ...]:
+        if isinstance(rows, Rankings):
+            return self._add_groups(total, rows)
         each = zip(self._levels, total, rows.parts, strict=True)
         return tuple(level.add_input(own, part) for level, own, part in each)
+
+    def _add_groups(self, total: tuple[Any, ...], rows: Rankings) -> tuple[Any, ...]:
+        if rows.profile is None:
+            raise ValueError("rankings that are counted by group have a group")
+        found = [*total]
+        for group in np.unique(rows.profile).tolist():
+            part = rows.take(np.flatnonzero(rows.profile == group))
+            found[group] = self._levels[group].add_input(found[group], part)
+        return tuple(found)
 
     def merge_accumulators(self, parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
         columns = zip(self._levels, zip(*parts, strict=True), strict=True)

@@ -69,6 +69,8 @@ class RankReading:
         tie_words: cells of a place that say that several items were put there.
         repeated: rule for a ranking that names an item at two places.
         other: the item that a name outside the catalogue counts as; None: it breaks a rule.
+        invalid: the only item of a ranking that lists nobody or breaks one of these rules; None: it
+            is set aside.
     """
 
     not_ranked: tuple[str, ...] = ()
@@ -77,6 +79,7 @@ class RankReading:
     tie_words: tuple[str, ...] = ()
     repeated: Repeated = Repeated.SET_ASIDE
     other: str | None = None
+    invalid: str | None = None
 
     def lengths(self, rank: Floats, tied: Mask, lengths: Integers) -> Integers:
         """Count the items of each ranking that count.

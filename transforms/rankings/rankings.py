@@ -493,34 +493,37 @@ def encode_places(
         source, table: source of the epsilons, with its table.
         keyed_hash: makes the pseudonyms of people; None: nobody's rankings need to meet.
         max_length: longer rankings are set aside.
-        reading: meaning of words, and rules for gaps, for ties and for repeated items.
+        reading: meaning of words, rules for gaps, for ties and for repeated items, and what becomes
+            of rankings that break a rule.
     """
     items = np.stack(
         [_items_there(batch[name], catalogue, reading) for name in columns.places], axis=1
     )
     named, repeated = items >= 0, _named_before(items)
-    ends = np.zeros(items.shape, np.bool_)
-    for rule, where in (
-        (reading.end_at_tie, items == _SEVERAL),
-        (reading.end_at_gap, items == _NOBODY),
-        (reading.repeated is Repeated.EXHAUST, repeated),
-    ):
-        if rule:
-            ends |= where
+    ends = (items == _SEVERAL) & reading.end_at_tie
+    ends |= (items == _NOBODY) & reading.end_at_gap
+    ends |= repeated & (reading.repeated is Repeated.EXHAUST)
     goes_on = ~np.logical_or.accumulate(ends, axis=1)
-    counts = named & goes_on
-    wrong = repeated & goes_on & (reading.repeated is Repeated.SET_ASIDE)
-    counts &= ~repeated
+    wrong = np.asarray(repeated & goes_on & (reading.repeated is Repeated.SET_ASIDE))
+    counts = named & goes_on & ~repeated
     lengths = np.count_nonzero(counts, axis=1)
     epsilon, broken = epsilons_of(batch, columns, source, table)
     profile = None if columns.features is None else columns.features.profiles_of(batch)
-    rules = [
-        *_rules_of_owner(batch, columns.user),
+    of_places: Rules = [
         (NOT_KNOWN, ((items == UNKNOWN) & goes_on).any(axis=1)),
         (TIED, ((items == _SEVERAL) & goes_on).any(axis=1)),
-        (REPEATED, wrong.any(axis=1)),
+        (REPEATED, np.asarray(wrong.any(axis=1))),
         ("no place names an item that counts", lengths == 0),
         (TOO_LONG, lengths > max_length),
+    ]
+    if reading.invalid is not None:
+        invalid = np.any([mask for _, mask in of_places], axis=0)
+        items[invalid, 0] = catalogue.names.index(reading.invalid)
+        counts[invalid] = np.arange(items.shape[1]) == 0
+        lengths, of_places = np.where(invalid, 1, lengths), []
+    rules = [
+        *_rules_of_owner(batch, columns.user),
+        *of_places,
         *rules_of_epsilons(broken),
         *rules_of_profiles(columns.features, profile),
     ]

@@ -105,6 +105,11 @@ class FileFormat(StrEnum):
     ORC = "orc"
     ARROW = "arrow"  # record batches of Arrow, also called Feather
     PREFLIB = "preflib"
+    EXCEL = "excel"
+    SPSS = "spss"
+
+
+OF_PROGRAMS = (FileFormat.EXCEL, FileFormat.SPSS)  # formats whose readers are an extra
 
 
 class Service(StrEnum):
@@ -129,6 +134,8 @@ ENDINGS = {
     ".arrow": FileFormat.ARROW,
     ".feather": FileFormat.ARROW,
     **dict.fromkeys((f".{kind}" for kind in preflib.KINDS), FileFormat.PREFLIB),
+    ".xlsx": FileFormat.EXCEL,
+    ".sav": FileFormat.SPSS,
 }
 
 
@@ -192,7 +199,8 @@ def list_files(
 
     Raises:
         NoFilesError: a path matches nothing.
-        InputError: a file is empty, its format is unknown, or it is there packed and unpacked.
+        InputError: a file is empty, its format is unknown or has no reader here, or it is there
+            packed and unpacked.
     """
     found: dict[str, InputFile] = {}
     for path in paths:
@@ -225,6 +233,12 @@ def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
         kind = FileFormat.PARQUET if isinstance(table, DataFile) else Service.BIGQUERY
         return InputFile(name, size, version, kind, table=table)
     format_ = format_ or _format_of(name)
+    if format_ in OF_PROGRAMS:
+        if is_remote(name):
+            raise InputError(f"{name}: files of Excel and SPSS are read on this machine; copy it.")
+        from hushrank.transforms.common.extras import need
+
+        need("sheets", name)
     # An empty JSON Lines file, which has no header, is a file without rows: no error. Packed, it
     # would not be empty.
     if size == 0 and (format_ is not FileFormat.JSONL or is_packed(name)):
@@ -318,12 +332,26 @@ def _schema_of_avro(path: str, stream: IO[bytes]) -> pa.Schema:
     return avro_schema(path, stream)
 
 
+def _schema_of_excel(path: str, stream: IO[bytes]) -> pa.Schema:
+    from hushrank.transforms.storage.sheet_rows import excel_schema
+
+    return excel_schema(path, stream)
+
+
+def _schema_of_spss(path: str, stream: IO[bytes]) -> pa.Schema:
+    from hushrank.transforms.storage.sheet_rows import spss_schema
+
+    return spss_schema(path, stream)
+
+
 # Formats with a schema that the path and the open file tell.
 _SCHEMAS: dict[FileFormat | Service, Callable[[str, IO[bytes]], pa.Schema]] = {
     FileFormat.AVRO: _schema_of_avro,
     FileFormat.ORC: lambda path, stream: orc_head(path, stream)[0],
     FileFormat.ARROW: arrow_schema,
     FileFormat.PREFLIB: _schema_of_preflib,
+    FileFormat.EXCEL: _schema_of_excel,
+    FileFormat.SPSS: _schema_of_spss,
 }
 
 

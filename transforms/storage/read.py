@@ -567,6 +567,18 @@ def _read_avro(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     yield from map(ReadBatch, read_avro(stream, split.to_read, batch_rows(split.schema)))
 
 
+def _read_excel(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    from hushrank.transforms.storage.sheet_rows import read_excel
+
+    yield from map(ReadBatch, read_excel(stream, split.to_read, batch_rows(split.schema)))
+
+
+def _read_spss(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    from hushrank.transforms.storage.sheet_rows import read_spss
+
+    yield from map(ReadBatch, read_spss(stream, split.to_read, batch_rows(split.schema)))
+
+
 READERS: dict[FileFormat | Service, Reader] = {
     FileFormat.PARQUET: Reader(read=_read_parquet, head=_head_of_parquet, rows=_rows_of_text),
     FileFormat.CSV: Reader(read=read_csv, rows=_rows_of_text, cut=cut_into_spans),
@@ -575,6 +587,8 @@ READERS: dict[FileFormat | Service, Reader] = {
     FileFormat.ORC: Reader(read=_read_orc, head=_head_of_orc, rows=_rows_of_text),
     FileFormat.ARROW: Reader(read=_read_arrow, rows=_rows_of_text),
     FileFormat.PREFLIB: Reader(read=_read_preflib, head=_head_of_ballots, rows=_rows_of_text),
+    FileFormat.EXCEL: Reader(read=_read_excel, rows=_rows_of_text),
+    FileFormat.SPSS: Reader(read=_read_spss, rows=_rows_of_text),
     Service.BIGQUERY: Reader(read=_read_served, rows=_rows_served, cut=_cut_into_streams),
     Service.BEAM: Reader(read=_read_nothing, rows=lambda _: 0, cut=lambda _: []),
 }

@@ -19,7 +19,8 @@ The sensitivity of a stream rests on a rule for the nights that count. A person'
 (1) it is at least `gap` nights after the last one that counted and (2) fewer than `participations`
 counted before. So it depends on the nights on which this person had rows and on the public terms
 alone: not on anybody else's rows, files, order or retries. A night that does not count leaves no
-trace: the gap is measured from the last night that did.
+trace: the gap is measured from the last night that did. A stream that counts rows has the rule of
+`transforms.streams.row_meter`; its files also hold the pairs of items of a person's last nights.
 
 People are sorted by their pseudonym, so they are joined by binary
 search, a partition at a time.
@@ -31,17 +32,17 @@ import hashlib
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Mask, Order, Words, new_run, number_runs
 from hushrank.transforms.storage.places import write_whole
+from hushrank.transforms.streams.recent_pairs import Nights, RecentPairs
 from hushrank.transforms.streams.stream_folder import (
     PEOPLE,
     check_stream,
@@ -54,11 +55,11 @@ from hushrank.transforms.streams.stream_folder import (
     read_kept,
 )
 
-Nights = NDArray[np.uint16]
 Owners = tuple[Words, Words]  # the two words of each pseudonym
 
 BYTES_A_PERSON = 20  # in memory
 _COLUMNS = ("first", "second", "last", "times")
+_PAIRS, _NIGHTS = "pairs", "nights"  # lists, in a stream that counts rows
 _WORD_BITS = 64
 
 
@@ -69,13 +70,15 @@ class People:
     Attributes:
         first, second: the words of the pseudonym, under the stream's own key.
         last: the last night that counted, from 0.
-        times: number of nights that counted, at least 1.
+        times: number of nights that counted, at least 1; in a stream that counts rows, of rows.
+        recent: pairs of items on which their rows counted lately; None: the stream counts nights.
     """
 
     first: Words
     second: Words
     last: Nights
     times: Nights
+    recent: RecentPairs | None = None
 
     @classmethod
     def nobody(cls) -> People:
@@ -88,27 +91,66 @@ class People:
 
     @property
     def columns(self) -> tuple[Words, Words, Nights, Nights]:
-        """Return all four columns."""
+        """Return the four columns that every stream has."""
         return self.first, self.second, self.last, self.times
 
     def counted_on(self, night: int) -> People:
-        """Return the people for whom `night` is the last that counted."""
-        return self._at(np.flatnonzero(self.last == night))
+        """Return the people for whom `night` is the last that counted, without their pairs."""
+        places = np.flatnonzero(self.last == night)
+        first, second, last, times = self.columns
+        return People(first[places], second[places], last[places], times[places])
 
     def between(self, start: int, end: int) -> People:
         """Return the people at places `start` to before `end`."""
-        return self._at(slice(start, end))
-
-    def _at(self, places: Order | slice) -> People:
+        recent = None if self.recent is None else self.recent.between(start, end)
         first, second, last, times = self.columns
-        return People(first[places], second[places], last[places], times[places])
+        own = slice(start, end)
+        return People(first[own], second[own], last[own], times[own], recent)
+
+    def find(self, owners: Owners) -> tuple[Order, Mask]:
+        """Find the place of each owner among the people, if there or not; and whether they are."""
+        return _find(self, owners)
+
+    def require_before(self, night: int) -> None:
+        """Raise `ValueError` where the people know `night` or a later one."""
+        if len(self) and int(self.last.max()) >= night:
+            raise ValueError(f"the state of people is not from before night {night}")
 
     @classmethod
     def concatenate(cls, parts: Sequence[People]) -> People:
         """Join all of `parts`, which are in order and share nobody."""
         if not parts:
             return cls.nobody()
-        return cls(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
+        columns = map(np.concatenate, zip(*(part.columns for part in parts), strict=True))
+        recent = None
+        if any(part.recent is not None for part in parts):
+            recent = RecentPairs.concatenate(
+                [part.recent or RecentPairs.of_nobody(len(part)) for part in parts]
+            )
+        first, second, last, times = columns
+        return cls(first, second, last, times, recent)
+
+
+def with_owners(people: People, owners: Owners) -> tuple[People, Order]:
+    """Add those of `owners` who are not there, with 0 in every column but the pseudonym.
+
+    Args:
+        people: any people; their recent pairs are left out.
+        owners: pseudonyms, sorted, each once.
+
+    Returns:
+        The people with them, sorted; and the place there of each person who was there before.
+    """
+    place, known = _find(people, owners)
+    added = place[~known]
+    after = People(
+        np.insert(people.first, added, owners[0][~known]),
+        np.insert(people.second, added, owners[1][~known]),
+        np.insert(people.last, added, np.uint16(0)),
+        np.insert(people.times, added, np.uint16(0)),
+    )
+    places = np.arange(len(people))
+    return after, places + np.searchsorted(added, places, side="right")
 
 
 def take_part(people: People, owners: Owners, night: int, terms: Terms) -> tuple[Mask, People]:
@@ -128,8 +170,7 @@ def take_part(people: People, owners: Owners, night: int, terms: Terms) -> tuple
         ValueError: the night is not one of the stream, or `people` know it already.
     """
     terms.check_night(night)
-    if len(people) and int(people.last.max()) >= night:
-        raise ValueError(f"the state of people is not from before night {night}")
+    people.require_before(night)
     place, known = _find(people, owners)
     there = place[known]
     counts = np.ones(len(known), np.bool_)
@@ -263,7 +304,8 @@ class PeopleOfNight:
                 f" {self.folder} whole, from the time after its night; nothing was released."
             )
         table = pq.read_table(io.BytesIO(content))
-        return People(*(table.column(name).to_numpy() for name in _COLUMNS))
+        people = People(*(table.column(name).to_numpy() for name in _COLUMNS))
+        return replace(people, recent=_recent_of(table))
 
 
 def edges_of(people: People, number: int, bits: int, within: int) -> list[int]:
@@ -441,18 +483,37 @@ def _shard_path(place: str, number: int, bits: int, digest: str) -> str:
 
 def _parquet(people: People) -> bytes:
     """Sorted first words as differences, which take 3 bytes less each of 10^8 people."""
-    table = pa.table(dict(zip(_COLUMNS, people.columns, strict=True)))
+    columns: dict[str, object] = dict(zip(_COLUMNS, people.columns, strict=True))
+    if (recent := people.recent) is not None:
+        edges = pa.array(np.append(0, np.cumsum(recent.sizes, dtype=np.int64)), pa.int64())
+        columns |= {
+            _PAIRS: pa.LargeListArray.from_arrays(edges, recent.pairs),
+            _NIGHTS: pa.LargeListArray.from_arrays(edges, recent.nights),
+        }
+    table = pa.table(columns)
     buffer = io.BytesIO()
     pq.write_table(
         table,
         buffer,
         compression="none",
-        use_dictionary=["last", "times"],
+        use_dictionary=["last", "times", f"{_NIGHTS}.list.element"],
         column_encoding={"first": "DELTA_BINARY_PACKED", "second": "PLAIN"},
         store_schema=False,
         write_statistics=False,
     )
     return buffer.getvalue()
+
+
+def _recent_of(table: pa.Table) -> RecentPairs | None:
+    """The recent pairs in the file of a shard; None: its stream counts nights."""
+    if _PAIRS not in table.column_names:
+        return None
+    pairs, nights = (table.column(name).combine_chunks() for name in (_PAIRS, _NIGHTS))
+    return RecentPairs(
+        pairs.value_lengths().to_numpy(zero_copy_only=False).astype(np.uint16),
+        pairs.flatten().to_numpy(zero_copy_only=False).astype(np.uint32),
+        nights.flatten().to_numpy(zero_copy_only=False).astype(np.uint16),
+    )
 
 
 def _digest(content: bytes) -> str:

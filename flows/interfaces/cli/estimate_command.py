@@ -1,4 +1,4 @@
-"""`hushrank estimate`, `pool`, `next-pairs`, `rank-for`: more of releases, at no cost.
+"""`hushrank estimate`, `pool`, `drift`, `next-pairs`, `rank-for`: more of releases, at no cost.
 
 `hushrank score`: what the holder of answer sheets reads of them from a release. Confidential.
 The abilities by raw score of a release are public. This command looks them up for people whose
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 HEADINGS = ("rank", "item", "score", "95 % alone", "95 % all at once", "group")
 MOST_PAIRS = 20  # pairs that are printed
+OF_DRIFT = ("item", "before", "now", "difference", "95 % alone", "moved", "anchor")
 FOR_A_PERSON = ("rank", "item", "score", "95 % alone", "rank, 95 %")
 
 
@@ -181,6 +182,54 @@ def _print(fitted: PublicRanking, sentences: list[str], to: Path | None) -> None
         console.print(Text(f"Written: {to}"), soft_wrap=True)
 
 
+Earlier = Annotated[
+    str, typer.Argument(metavar="EARLIER", help="A release of the earlier test: a folder, or file.")
+]
+Later = Annotated[
+    str, typer.Argument(metavar="LATER", help="A release of the later test, as EARLIER is named.")
+]
+
+
+def drift(
+    earlier: Earlier,
+    later: Later,
+    to: Annotated[
+        Path | None, typer.Option("--out", help="Also write the table: .csv, .parquet or .json.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which items of a test became harder or easier since an earlier release.
+
+    Both tests need items in common, which put them on one scale. Reads no row and spends nothing.
+    """
+    import pyarrow as pa
+
+    from hushrank.flows.interfaces.cli.history_commands import write_whole
+    from hushrank.flows.release.history import export_bytes
+    from hushrank.flows.release.linking import drift_rows, drift_sentence
+
+    records = _record_of(earlier), _record_of(later)
+    lines = drift_rows(*records)
+    if to is not None:
+        write_whole(to, export_bytes(pa.Table.from_pylist(lines), to))
+    if as_json:
+        typer.echo(json.dumps({"items": lines}))
+        return
+    rows = [
+        (
+            line["item"],
+            *(f"{line[name]:+.2f}" for name in ("before", "now", "difference")),
+            f"{line['low']:+.2f} to {line['high']:+.2f}",
+            *("yes" if line[name] else "no" for name in ("moved", "anchor")),
+        )
+        for line in lines
+    ]
+    print_records(Console(), OF_DRIFT, rows)
+    Console().print(Text(drift_sentence(lines, *records)), soft_wrap=True)
+    if to is not None:
+        Console().print(Text(f"Written: {to}"), soft_wrap=True)
+
+
 def rank_for(
     source: Annotated[
         str,
@@ -204,19 +253,9 @@ def rank_for(
 
     Spends nothing, and stores nothing about the person.
     """
-    from pydantic import ValidationError
-
-    from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.release.archive import RELEASE
-    from hushrank.flows.release.history import release_files
     from hushrank.flows.release.person_ranking import lines_for, towers_of
-    from hushrank.flows.release.release import Release
 
-    files, _ = release_files(source, load_config)
-    try:
-        release = Release.model_validate_json(files[RELEASE])
-    except ValidationError:
-        raise ConfigError(f"{source}: was changed, or is of a newer version") from None
+    release = _record_of(source)
     towers = towers_of(release) if two_towers else None
     lines = lines_for(release, _person(features), towers)
     if as_json:
@@ -237,6 +276,22 @@ def rank_for(
     print_records(Console(), FOR_A_PERSON, rows)
     if towers is not None:
         Console().print(Text(_judged(towers.gain)), soft_wrap=True)
+
+
+def _record_of(source: str) -> Record:
+    """The release in a folder, in a `release.json`, or of the job of a YAML file."""
+    from pydantic import ValidationError
+
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.release.archive import RELEASE
+    from hushrank.flows.release.history import release_files
+    from hushrank.flows.release.release import Release
+
+    files, _ = release_files(source, load_config)
+    try:
+        return Release.model_validate_json(files[RELEASE])
+    except ValidationError:
+        raise ConfigError(f"{source}: was changed, or is of a newer version") from None
 
 
 def _judged(gain: float) -> str:

@@ -152,7 +152,7 @@ def history(
     if plot is not None:
         from hushrank.flows.report.sections import ranks_over_time
 
-        _write(plot, ranks_over_time(releases, plot.suffix, breaks))
+        write_whole(plot, ranks_over_time(releases, plot.suffix, breaks))
     if changes is not None and not as_json:
         _show_changes(changes)
     if as_json:
@@ -295,7 +295,7 @@ def export(
     table = ranking_table(chosen) if kind is TableKind.RANKING else tables[kind](chosen)
     if kind in NOTHING and not table.num_rows:
         raise ConfigError(NOTHING[kind])
-    _write(out, export_bytes(table, out))
+    write_whole(out, export_bytes(table, out))
     _say(f"Wrote {out}: {table.num_rows:,} rows of {len(chosen):,} releases.")
     _say_what_is_left_out(left_out)
 
@@ -310,7 +310,7 @@ def _export_page(out: Path, release: Release, outputs: list[Place]) -> None:
     before, earlier = release_before(release, *outputs), nights_before(release, output)
     continued = before is not None and find_archived(output, before.release_id) is None
     page = render_report(release, None, before, earlier, continued=continued)
-    _write(out, page.encode())
+    write_whole(out, page.encode())
     _say(f"Wrote {out}: the report of release {release.release_id}, without the budget.")
 
 
@@ -380,7 +380,7 @@ def _say_what_is_left_out(unsafe: list[Release]) -> None:
         )
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
     """Write a file completely, or not at all."""
     partial = path.with_name(f".{path.name}.partial")
     try:

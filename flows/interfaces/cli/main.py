@@ -368,6 +368,7 @@ COMMANDS: dict[str, dict[str, Command | str]] = {  # commands by panel, in the o
         "estimate": "estimate_command.estimate",
         "pool": "estimate_command.pool",
         "next-pairs": "estimate_command.next_pairs",
+        "drift": "estimate_command.drift",
         "rank-for": "estimate_command.rank_for",
         "resume": "night_commands.resume",
         "clean": "backup_commands.clean",

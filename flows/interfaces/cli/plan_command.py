@@ -128,6 +128,16 @@ Show = Annotated[
     str,
     typer.Option(help="With --stream: what each night shows: a number of nights, night, or all."),
 ]
+MeteredRows = Annotated[
+    int | None,
+    typer.Option(
+        "--rows",
+        metavar="ROWS",
+        min=1,
+        help="With --stream: compare as well, for method: noisy-pairs, nights that count with a"
+        " meter of so many answers of a person on all nights (participation: {rows: ...}).",
+    ),
+]
 HabitsOf = Annotated[
     list[str] | None,
     typer.Option(
@@ -171,6 +181,7 @@ def plan(
     stream: Stream = None,
     show: Show = "28",
     habits: HabitsOf = None,
+    rows: MeteredRows = None,
     delta: Delta = None,
     anyway: Anyway = False,
     as_json: AsJson = False,
@@ -186,11 +197,13 @@ def plan(
     if stream is not None:
         _refuse_with_stream(survey, target, plot, design, zipf, exposures, answers, activity)
         _plan_stream(
-            as_json, nights=stream, show=show, habits=habits or (), people=people or (),
+            as_json, rows, nights=stream, show=show, habits=habits or (), people=people or (),
             items=items, answers=max_contributions or (), epsilons=epsilons or (), delta=delta,
             seed=seed, group_shares=group_share or (), anyway=anyway,
         )  # fmt: skip
         return
+    if rows is not None:
+        raise ConfigError("--rows needs --stream NIGHTS")
     if survey is None:
         if group_share:
             raise ConfigError(
@@ -242,21 +255,26 @@ def _plan_job(
     _print_json(plan_document(plan))
 
 
-def _plan_stream(as_json: bool, **asked: Any) -> None:
+def _plan_stream(as_json: bool, rows: int | None, **asked: Any) -> None:
     """Plan a stream of nights. `asked` holds the arguments of `stream_plan`."""
     console = _console(as_json)
     with console.status("simulating people ..."):
         from hushrank.flows.interfaces.cli.plan_stream import (
+            metered_plan,
+            show_metered,
             show_stream,
             stream_document,
             stream_plan,
         )
 
         plan = stream_plan(**asked)
+        metered = () if rows is None else metered_plan(plan.request, rows)
     if as_json:
-        _print_json(stream_document(plan))
-    else:
-        show_stream(console, plan)
+        _print_json(stream_document(plan, metered))
+        return
+    show_stream(console, plan)
+    if metered:
+        show_metered(console, plan.request, metered)
 
 
 def _refuse_with_stream(*given: object) -> None:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from hushrank.flows.config.privacy import check_deltas, usual_delta
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.planning.plan.metered import PairSetting, plan_pairs
 from hushrank.flows.planning.plan.stream import (
     CAPS,
     COMPOSITION,
@@ -21,13 +22,13 @@ from hushrank.flows.planning.plan.stream import (
     plan_stream,
 )
 from hushrank.flows.terminal import Console
-from hushrank.privacy.stream_encoder import Workload
+from hushrank.privacy.stream_encoder import RowTerms, Terms, Workload
 from hushrank.privacy.units import NoiseKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hushrank.flows.interfaces.documents.plans import StreamDocument
+    from hushrank.flows.interfaces.documents.plans import PairWay, StreamDocument
 
 DEFAULT_PEOPLE, DEFAULT_ITEMS, DEFAULT_EPSILON = 10_000, 20, 1.0
 ALL_SO_FAR, NIGHT = "all", "night"
@@ -35,6 +36,11 @@ RECOMMENDED = "<- recommended"
 LEGEND = (
     "noise: standard error of a shown count, in answers; answers that count: share of all; error:"
     " of an item's share of the wins, in percentage points, from noise and from sampling"
+)
+PAIRS_LEGEND = (
+    "noise: standard error of a shown count of a pair, in answers; notices: two items change places"
+    " for certain (95 %, for two items named before) once their shares of won comparisons differ by"
+    " so many percentage points"
 )
 CAVEAT = (
     "Not included: if people who answer often prefer other items than people who seldom do,"
@@ -106,7 +112,19 @@ def _workload(show: str) -> Workload:
     raise ConfigError(f"--show {show}: must be a number of nights, night or all")
 
 
-def stream_document(plan: StreamPlan) -> StreamDocument:
+def metered_plan(request: StreamRequest, rows: int) -> tuple[PairSetting, ...]:
+    """Compare nights that count with metered rows.
+
+    Raises:
+        ConfigError: `rows` is out of range, or the guarantee has no delta.
+    """
+    try:
+        return plan_pairs(request, rows)
+    except ValueError as error:
+        raise ConfigError(f"plan --stream: --rows: {error}") from None
+
+
+def stream_document(plan: StreamPlan, metered: Sequence[PairSetting] = ()) -> StreamDocument:
     """Build the JSON document of a stream's plan."""
     from hushrank.flows.interfaces.documents.plans import StreamDocument, StreamWay
 
@@ -137,7 +155,60 @@ def stream_document(plan: StreamPlan) -> StreamDocument:
         group_shares=request.parts if request.group_shares else (),
         settings=tuple(ways),
         recommended=ways[0] if plan.informative else None,
+        pairs=_pair_ways(metered),
     )
+
+
+def _pair_ways(settings: Sequence[PairSetting]) -> tuple[PairWay, ...]:
+    from hushrank.flows.interfaces.documents.plans import PairWay
+
+    return tuple(
+        PairWay(
+            participations=getattr(each.terms, "participations", None),
+            rows=getattr(each.terms, "rows", None),
+            gap=each.terms.gap,
+            bands=each.bands,
+            noise_sd=each.noise,
+            counted=each.counted,
+            noticed=100 * each.noticed,
+        )
+        for each in settings
+    )
+
+
+def show_metered(console: Console, request: StreamRequest, settings: Sequence[PairSetting]) -> None:
+    """Print how metered rows compare with nights that count, and the lines for the file."""
+    _say(console, "")
+    _say(console, "With method: noisy-pairs, nights or rows of a person may be counted:")
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    table.add_column("of a person count")
+    for name in ("bands", "noise", "answers that count", "notices"):
+        table.add_column(name, justify="right")
+    for each in settings:
+        table.add_row(
+            _of_a_person(each.terms, request.answers),
+            f"{each.bands}",
+            f"{each.noise:.3g}",
+            f"{each.counted:.0%}",
+            "nothing" if each.noticed > 0.995 else f"{100 * each.noticed:.2g}",
+        )
+    console.print(table)
+    console.print(Text(PAIRS_LEGEND, style="dim"), soft_wrap=True)
+    best = next(each.terms for each in settings if isinstance(each.terms, RowTerms))
+    window = request.workload.window
+    shows = {None: "cumulative", 1: "night"}.get(window, f"{{window: {window}}}")
+    _say(
+        console,
+        "To count rows, in the survey's YAML file:\n"
+        f"  schedule: {{stream: {{nights: {request.nights}, participation: {{rows: {best.rows},"
+        f" pair_gap: {best.gap}, burst: {best.burst}}}, show: {shows}, first: DATE}}}}",
+    )
+
+
+def _of_a_person(terms: Terms | RowTerms, answers: int) -> str:
+    if isinstance(terms, RowTerms):
+        return f"{terms.rows} answers, on one pair {terms.gap} nights apart"
+    return f"{terms.participations} nights of {answers}, {terms.gap} apart"
 
 
 def show_stream(console: Console, plan: StreamPlan) -> None:

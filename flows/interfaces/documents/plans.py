@@ -94,6 +94,8 @@ class SureMargins(Record):
         precinct: with method `precinct-table` at this epsilon, a noisy number of first preferences
             of a precinct is within so many of the true one with 95 %, one number at a time.
         precincts_total: the same of a released number of all precincts.
+        precinct_margin, precincts_margin: with that method, a larger noisy margin between two
+            items is sure in one precinct, and in all, all pairs of that row at once with 95 %.
     """
 
     epsilon: float
@@ -103,6 +105,8 @@ class SureMargins(Record):
     share: float
     precinct: float
     precincts_total: float
+    precinct_margin: float
+    precincts_margin: float
 
 
 class GroupReached(Record):
@@ -268,6 +272,30 @@ class StreamWay(Record):
     group_errors: tuple[float, ...] = ()
 
 
+class PairWay(Record):
+    """One way to release the nights of a stream of pair counts.
+
+    Attributes:
+        participations: a person counts on so many nights, `gap` nights apart; null: rows count.
+        rows: so many answers of a person count on all nights together; null: nights count.
+        gap: nights between a person's nights, or answers on one pair, at least.
+        bands: bands of the encoder.
+        noise_sd: standard deviation of the noise in a shown count of a pair, in answers, root mean
+            square over nights.
+        counted: share of people's answers that count.
+        noticed: difference of two items' shares of won comparisons, in percentage points, from
+            which a night is 95 % certain of their order; 100: none.
+    """
+
+    participations: int | None
+    rows: int | None
+    gap: int
+    bands: int
+    noise_sd: float
+    counted: float
+    noticed: float
+
+
 class StreamDocument(Document):
     """Document of `hushrank plan --stream`, found by simulation.
 
@@ -283,6 +311,8 @@ class StreamDocument(Document):
             groups.
         settings: all settings that were tried, the one of least error first.
         recommended: the first of them; null: none says anything.
+        pairs: with `--rows`, how streams of pair counts compare that count nights or rows, the one
+            that notices most first; empty: not asked.
     """
 
     command: Literal["plan"] = "plan"
@@ -297,6 +327,7 @@ class StreamDocument(Document):
     group_shares: tuple[float, ...] = ()
     settings: tuple[StreamWay, ...]
     recommended: StreamWay | None
+    pairs: tuple[PairWay, ...] = ()
 
 
 def plan_document(plan: SurveyPlan) -> PlanDocument:
@@ -362,6 +393,8 @@ def _sure_margins(plan: SurveyPlan) -> Iterator[SureMargins]:
             share=each.share,
             precinct=each.votes.precinct,
             precincts_total=each.votes.total,
+            precinct_margin=each.votes.precinct_margin,
+            precincts_margin=each.votes.total_margin,
         )
 
 

@@ -56,7 +56,7 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.row_weights import Counted
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import Stream, stream_of
-from hushrank.privacy.stream_encoder import ONE
+from hushrank.privacy.stream_encoder import ONE, RowTerms
 from hushrank.privacy.units import UNITS, Adjacency, NoiseKind, PrivacyParams
 from hushrank.transforms.common.catalogue import Groups
 
@@ -154,7 +154,7 @@ def calibrate_stream(
 
     Args:
         config: the job, under unit `user`.
-        of: the sensitivity of one night's counts.
+        of: the sensitivity of one night's counts; with one row of a person, of a row.
         groups: groups that are counted apart; None: there are none.
 
     Raises:
@@ -165,10 +165,12 @@ def calibrate_stream(
         return None
     params = config.privacy.params()
     added = replace(params, adjacency=Adjacency.ADD_REMOVE)
+    if isinstance(section.terms, RowTerms):  # what one row moves
+        added = replace(added, max_contributions=1, per_item_cap=None)
     n_items, n_groups = len(config.items.catalogue()), 1 if groups is None else len(groups)
-    night = of(added, n_items, config.comparisons.ties.row_weight, n_groups)
+    one = of(added, n_items, config.comparisons.ties.row_weight, n_groups)
     try:
-        stream = stream_of(params, night, section.terms, section.workload, section.bands)
+        stream = stream_of(params, one, section.terms, section.workload, section.bands)
     except ValueError as error:
         raise ConfigError(f"schedule.stream: {error}; raise the budget of the stream") from None
     spend = spend_of(params, stream.sensitivity.l2_squared)

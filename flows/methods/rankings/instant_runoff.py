@@ -131,7 +131,7 @@ METHODS = (
             elections="rounds",
         ),
         plan_order=None,
-        weights=lambda params, longest, below: {Part.ROUNDS: 1},
+        weights=lambda params, longest, below, groups: {Part.ROUNDS: 1},
         words=ROUND_COUNTS,
         rank=_rank,
         truth=consensus_places,

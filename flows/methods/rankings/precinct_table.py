@@ -5,10 +5,16 @@ The ranking of a release is that by first places in all precincts together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.uncertainty import LEVEL
+from hushrank.estimation.rankings.election_rules import noise_reach
 from hushrank.estimation.rankings.precinct_tables import (
     Districts,
     NoisyPrecincts,
@@ -25,20 +31,23 @@ from hushrank.flows.methods.base import (
     Arrays,
     Attacked,
     Conclusion,
-    RankingMethod,
+    PlannedMethod,
+    SureVotes,
     Terms,
     attacked_counts,
 )
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import Restated, count_noise, sides_of
 from hushrank.flows.methods.rankings.private_rankings import NO_RANKINGS
-from hushrank.flows.methods.rankings.trusted_rankings import counting_job
+from hushrank.flows.methods.rankings.ranking_counts import reaches_of
+from hushrank.flows.methods.rankings.trusted_rankings import counting_job, longest_of
 from hushrank.flows.release.election import PrecinctRecord
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.released import Figure, ReleasedRecord, Rows
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.statement.precincts import PrecinctMechanism, precinct_record
 from hushrank.pipelines.reduce.rankings_job import CountRankings
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.ranking_sensitivity import LEVELS, Part, level_weights
@@ -90,7 +99,7 @@ class ReleasedPrecincts(ReleasedRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrecinctTable(RankingMethod[PrecinctMechanism]):
+class PrecinctTable(PlannedMethod[PrecinctMechanism]):
     """See `estimation.rankings.precinct_tables`.
 
     Attributes:
@@ -110,15 +119,16 @@ class PrecinctTable(RankingMethod[PrecinctMechanism]):
                 f"groups.values: {len(groups):,} precincts of {n_items:,} items are {cells:,}"
                 f" numbers, and at most {MOST_CELLS:,} are published; list fewer precincts"
             )
-        longest = min(config.rankings.max_length or n_items, n_items)
+        longest = longest_of(config)
         districts = _districts_of(config, groups)
         weights = level_weights(params, districts=bool(districts))
         try:
             calibration = calibrate_rankings(params, longest, weights)
         except ValueError as error:
             raise ConfigError(f"privacy: {error}") from None
-        own = {"precincts": groups, "districts": districts}
-        return PrecinctMechanism.of_job(config, params, calibration, weights, longest, **own)
+        return PrecinctMechanism.of_job(
+            config, params, calibration, weights, longest, precincts=groups, districts=districts
+        )
 
     def terms(self, mechanism: PrecinctMechanism) -> Terms:
         """Cost and noise."""
@@ -160,6 +170,27 @@ class PrecinctTable(RankingMethod[PrecinctMechanism]):
             precincts=_record(counts, votes, mechanism, config),
         )
 
+    def sure_votes(self, mechanism: PrecinctMechanism) -> SureVotes:
+        """Margins of first places: in all precincts, and in each."""
+        table = NoisyPrecincts({}, mechanism.weights, mechanism.law)
+        found, law = reaches_of(table, mechanism.n_items), mechanism.law
+        deviation = math.sqrt(2) * table.deviation(Part.TOTALS)
+        usual = noise_reach(LEVEL, deviation, law.kind, 2, 1 / mechanism.weights[Part.TOTALS])
+        margin = found["total_margin"]
+        return SureVotes(margin=margin, true_margin=margin + usual, **found)
+
+    def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
+        """First places to expect."""
+        return survey.people * survey.answers * survey.first_shares(truth, longest_of(config))
+
+    def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """First places of a simulated survey, in precincts that are equally large and alike."""
+        n_precincts, n_items = len(_groups_of(config)), survey.n_items
+        first = survey.orders(replicate, longest_of(config))[:, 0]
+        cells = np.arange(len(first)) % n_precincts * n_items + first
+        counts = np.bincount(cells, minlength=n_precincts * n_items)
+        return {"first_places": counts.reshape(n_precincts, n_items)}
+
     def attacked(self, mechanism: PrecinctMechanism) -> Attacked:
         """Noise on counts."""
         return attacked_counts(mechanism)
@@ -190,6 +221,8 @@ def _record(
             "reach": counts.reach(Part.PRECINCTS),
             "wide_deviation": counts.deviation(Part.TOTALS),
             "wide_reach": counts.reach(Part.TOTALS),
+            "margin_reach": counts.margin_reach(Part.PRECINCTS, mechanism.n_items),
+            "wide_margin_reach": counts.margin_reach(Part.TOTALS, mechanism.n_items),
             "votes": votes.precincts.tolist(),
             "votes_of_districts": None if votes.districts is None else votes.districts.tolist(),
             "votes_of_all": votes.whole.tolist(),

@@ -271,13 +271,26 @@ def sure_votes(mechanism: RankingCountMechanism) -> SureVotes | None:
         return None
     sizes = {Part.MARGINS: (n * (n - 1) // 2,), Part.ABOVE: (n, n)}
     parts = {str(part): np.zeros(sizes.get(part, (n,)), np.int64) for part in mechanism.weights}
-    counts = NoisyRankings(parts, mechanism.weights, mechanism.law, longest, mechanism.below)
+    groups = mechanism.groups
+    counts = NoisyRankings(
+        parts,
+        mechanism.weights,
+        mechanism.law,
+        longest,
+        mechanism.below,
+        draws=1 if groups is None else len(groups),
+        boards=1 if groups is None else 1 + len(groups.names),
+    )
     weights = level_weights(params, districts=False)
     table = NoisyPrecincts({}, weights, calibrate_rankings(params, longest, weights).law)
     margins = Margins.of(counts)
     return SureVotes(
-        margin=margins.sure_from,
-        true_margin=margins.called_from,
-        precinct=table.reach(Part.PRECINCTS),
-        total=table.reach(Part.TOTALS),
+        margin=margins.sure_from, true_margin=margins.called_from, **reaches_of(table, n)
     )
+
+
+def reaches_of(table: NoisyPrecincts, n_items: int) -> dict[str, float]:
+    """How far the noise of a table of first places reaches, as `SureVotes` names it."""
+    levels = {"precinct": Part.PRECINCTS, "total": Part.TOTALS}
+    margins = {f"{name}_margin": table.margin_reach(part, n_items) for name, part in levels.items()}
+    return {name: table.reach(part) for name, part in levels.items()} | margins

@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
@@ -37,6 +39,7 @@ from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import (
+    GROUPS,
     Arrays,
     Attacked,
     Choice,
@@ -48,8 +51,9 @@ from hushrank.flows.methods.base import (
     Terms,
     attacked_counts,
 )
+from hushrank.flows.methods.counts.common import groups_of
 from hushrank.flows.methods.draws import CountNoise
-from hushrank.flows.methods.formulas import Formula, Inputs, Restated, count_noise, sides_of
+from hushrank.flows.methods.formulas import count_noise
 from hushrank.flows.methods.rankings import private_rankings as private
 from hushrank.flows.methods.rankings.private_rankings import (
     HARDLY_DRAWN,
@@ -66,6 +70,8 @@ from hushrank.flows.methods.rankings.ranking_counts import (
     released_rankings,
     sure_votes,
 )
+from hushrank.flows.methods.rankings.sensitivity_formulas import RESTATED, rankings_formula
+from hushrank.flows.release.boards import Board
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.statement.mechanism import CountWords
@@ -84,79 +90,14 @@ from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.ranking_sensitivity import (
-    LEVELS,
     Part,
-    Weights,
     margin_weights,
     spread_weights,
 )
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
-RESTATED = Restated(
-    proof="privacy.ranking_sensitivity.ranking_sensitivity",
-    what="counts of rankings",
-    lines=(
-        "pairs = longest * (longest - 1) // 2",
-        "second = longest * (longest ** 2 - 1) // 3",
-        "fourth = longest * (longest ** 2 - 1) * (3 * longest ** 2 - 7) // 15",
-        "once = above * pairs + places * longest + squares * second + nets * (longest ** 2 // 2)",
-        "plain = above ** 2 * pairs + places ** 2 * longest + squares ** 2 * fourth",
-        "signed = nets ** 2 * second",
-        "l1 = L * (once + rankings)",
-        "l1 = max(l1, 2 * L * once) if sides == 2 else l1",
-        "l2_squared = L ** 2 * (plain + signed + rankings ** 2)",
-        "l2_squared = max(l2_squared, 2 * L ** 2 * plain + 4 * L ** 2 * signed)"
-        " if sides == 2 else l2_squared",
-    ),
-)
-RESTATED_BELOW = Restated(
-    proof="privacy.ranking_sensitivity.ranking_below_sensitivity",
-    what="counts of rankings",
-    lines=(
-        "after = n - longest",
-        "told = n * (n - 1) // 2 - after * (after - 1) // 2",
-        "net = [n - 1 - 2 * p if p < longest else -longest for p in range(n)]",
-        "first = sum(max(x, -x) for x in net)",
-        "second = sum(x ** 2 for x in net)",
-        "fourth = sum(x ** 4 for x in net)",
-        "turned = [net[p] - net[n - 1 - p] for p in range(n)]",
-        "plain1 = above * told + places * n + squares * second",
-        "plain2 = above ** 2 * told + places ** 2 * n + squares ** 2 * fourth",
-        "l1 = L * (plain1 + nets * first + rankings)",
-        "change = L * (2 * plain1 + nets * sum(max(x, -x) for x in turned))",
-        "l1 = max(l1, change) if sides == 2 else l1",
-        "l2_squared = L ** 2 * (plain2 + nets ** 2 * second + rankings ** 2)",
-        "change = L ** 2 * (2 * plain2 + nets ** 2 * sum(x ** 2 for x in turned))",
-        "l2_squared = max(l2_squared, change) if sides == 2 else l2_squared",
-    ),
-)
-
-RESTATED_MARGINS = Restated(
-    proof="privacy.ranking_sensitivity.ranking_below_sensitivity",
-    what="margins of rankings",
-    lines=(
-        "after = n - longest",
-        "told = n * (n - 1) // 2 - after * (after - 1) // 2",
-        "mixed = sum(min(longest, n - 1 - p) for p in range(longest))",
-        "l1 = L * (margins * told + rankings)",
-        "l1 = max(l1, 2 * L * margins * told) if sides == 2 else l1",
-        "l2_squared = L ** 2 * (margins ** 2 * told + rankings ** 2)",
-        "change = 2 * L ** 2 * margins ** 2 * (told + mixed)",
-        "l2_squared = max(l2_squared, change) if sides == 2 else l2_squared",
-    ),
-)
-
-
-RESTATED_ROUNDS = Restated(
-    proof="privacy.ranking_sensitivity.ranking_below_sensitivity",
-    what="counts of the rounds of an instant runoff",
-    lines=(
-        "l1 = sides * L * rounds * (n - 1)",
-        "l2_squared = sides * (L * rounds) ** 2 * (n - 1)",
-    ),
-)
-OF_THEIR_OWN = (Part.MARGINS, Part.ROUNDS, *LEVELS)  # parts whose formulas no other part is in
+MOST_GROUPED_COUNTS = 2_000_000  # of items in two ways and groups: 20 MB of JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +116,8 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
 
     Attributes:
         facts, plan_order: see `PlannedMethod`.
-        weights: of the parts that are released, by guarantee, longest list, and the size of the
-            catalogue if unlisted items count as below.
+        weights: of the parts that are released, by guarantee, longest list, the size of the
+            catalogue if unlisted items count as below, and how many groups are counted apart.
         words: what they are.
         rank: what the method makes of them.
         truth: what the scores are of a simulated survey, from its true scores and the length of
@@ -187,7 +128,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
 
     facts: MethodFacts
     plan_order: int | None
-    weights: Callable[[PrivacyParams, int, int | None], dict[Part, int]]
+    weights: Callable[[PrivacyParams, int, int | None, int], dict[Part, int]]
     words: CountWords
     rank: Callable[[NoisyRankings, SurveyConfig], Ranked]
     truth: Callable[[PlannedSurvey, Floats, int], Floats]
@@ -197,16 +138,20 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
     mechanism = RankingCountMechanism
 
     def calibrate(self, config: SurveyConfig) -> RankingCountMechanism:
-        """Noise for every entry of what is released."""
+        """Noise for every entry of what is released; of groups, of each of them."""
         refuse_too_many_items(config, self.facts, self.most_items)
         params = config.privacy.params()
         longest, below = longest_of(config), _below(config)
-        weights = self.weights(params, longest, below)
+        groups = groups_of(config, len(config.items.catalogue()) ** 2, MOST_GROUPED_COUNTS)
+        n_groups = 1 if groups is None else len(groups)
+        weights = self.weights(params, longest, below, n_groups)
         try:
-            calibration = calibrate_rankings(params, longest, weights, below=below)
+            calibration = calibrate_rankings(
+                params, longest, weights, below=below, n_groups=n_groups
+            )
         except ValueError as error:
             raise ConfigError(f"privacy: {error}") from None
-        return RankingCountMechanism.of_job(config, params, calibration, weights, longest)
+        return RankingCountMechanism.of_job(config, params, calibration, weights, longest, groups)
 
     def terms(self, mechanism: RankingCountMechanism) -> Terms:
         """Cost and noise."""
@@ -225,17 +170,49 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         return counting_job(config, mechanism, files, key, folder)
 
     def draw(self, exact: Arrays, mechanism: RankingCountMechanism, bits: RandomBits) -> Arrays:
-        """Add noise to every entry."""
-        counts = RankingCounts(**exact)
-        return {**release_rankings(counts, mechanism.weights, mechanism.law, bits)}
+        """Add noise to every entry; of groups, to every entry of each."""
+        groups = [exact]
+        if mechanism.groups is not None:
+            numbers = range(len(mechanism.groups))
+            groups = [{name: each[number] for name, each in exact.items()} for number in numbers]
+        drawn = [
+            release_rankings(RankingCounts(**each), mechanism.weights, mechanism.law, bits)
+            for each in groups
+        ]
+        if mechanism.groups is None:
+            return {**drawn[0]}
+        return {name: np.stack([each[name] for each in drawn]) for name in drawn[0]}
 
     def conclude(
         self, drawn: Arrays, mechanism: RankingCountMechanism, config: SurveyConfig
     ) -> Conclusion:
-        """Rank by the noisy counts."""
-        counts = NoisyRankings(
-            drawn, mechanism.weights, mechanism.law, mechanism.longest, mechanism.below
+        """Rank by the noisy counts, all rankings and those of each group."""
+        whole = self.conclude_whole(drawn, mechanism, config)
+        if mechanism.groups is None:
+            return whole
+        parts = _noisy(drawn, mechanism).by_group()
+        named = zip(mechanism.groups.names, parts, strict=False)  # others come last
+        boards = tuple(self._board(name, counts, config) for name, counts in named)
+        return replace(whole, boards=boards)
+
+    def _board(self, name: str, counts: NoisyRankings, config: SurveyConfig) -> Board:
+        """The ranking of one group, which follows from its own counts alone."""
+        names, estimate = config.items.catalogue().names, self.rank(counts, config).estimate
+        return Board(
+            name=name,
+            estimate=estimate,
+            own=1.0,
+            released=released_rankings(counts, names),
+            election=election_record(counts, names, config.rules) if estimate.informative else None,
         )
+
+    def conclude_whole(
+        self, drawn: Arrays, mechanism: RankingCountMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Rank by the noisy counts of all rankings."""
+        counts = _noisy(drawn, mechanism)
+        if mechanism.groups is not None:
+            counts = counts.together()
         ranked = self.rank(counts, config)
         warnings = ranked.warnings
         if not ranked.estimate.informative:
@@ -273,24 +250,18 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         lists = survey.people * survey.answers
         c, k = lists * m * (m - 1) / (n * (n - 1)), _slope(survey)
         variance = net_variance(
-            mechanism.weights, mechanism.law, n, m, lists, below=mechanism.below
+            mechanism.weights, mechanism.whole_law, n, m, lists, below=mechanism.below
         )
         return math.sqrt(variance) / (2 * c * k * n) * self.steepness(survey, m)
 
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-        """Counts of rankings of a simulated survey."""
+        """Counts of rankings of a simulated survey; of groups one after the other."""
         longest = longest_of(config)
-        orders = survey.orders(replicate, longest)
-        lengths = np.full(len(orders), longest)
-        counts = count_rankings(
-            orders.ravel(),
-            lengths,
-            survey.n_items,
-            longest,
-            by_place=False,
-            below=_below(config) is not None,
-        )
-        return {**counts.arrays()}
+        if not survey.shares:
+            return _counted(survey.orders(replicate, longest), survey, config)
+        groups = range(len(survey.shares))
+        each = [_counted(survey.orders(replicate, longest, k), survey, config) for k in groups]
+        return {name: np.stack([counts[name] for counts in each]) for name in each[0]}
 
     def _words(self, mechanism: RankingCountMechanism) -> CountWords:
         """What gets noise: earlier versions counted both sides of a pair."""
@@ -303,7 +274,10 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
     def certified(self, mechanism: RankingCountMechanism, drawn: Arrays) -> tuple[CountNoise]:
         """Noise on counts of true rankings."""
         below, weights = mechanism.n_items if mechanism.below else None, mechanism.weights
-        formula = rankings_formula(mechanism.params, mechanism.longest, weights, below=below)
+        n_groups = 1 if mechanism.groups is None else len(mechanism.groups)
+        formula = rankings_formula(
+            mechanism.params, mechanism.longest, weights, below=below, n_groups=n_groups
+        )
         parts = ", ".join(f"{weight} x {part}" for part, weight in weights.items())
         return (count_noise(f"{RESTATED.what}: {parts}", None, formula, mechanism.calibration),)
 
@@ -335,23 +309,30 @@ def counting_job(
     )
 
 
-def rankings_formula(
-    params: PrivacyParams, longest: int, weights: Weights, *, below: int | None = None
-) -> Formula:
-    """The formula of counts of true rankings; `below`: as for `ranking_sensitivity`."""
-    inputs: Inputs = {
-        "L": params.max_contributions,
-        "sides": sides_of(params),
-        "longest": longest,
-        **{str(part): weights.get(part, 0) for part in Part if part not in OF_THEIR_OWN},
-    }
-    if below is None:
-        return RESTATED.formula(inputs)
-    if Part.ROUNDS in weights:
-        return RESTATED_ROUNDS.formula({"n": below, **inputs, "rounds": weights[Part.ROUNDS]})
-    if Part.MARGINS in weights:
-        return RESTATED_MARGINS.formula({"n": below, **inputs, "margins": weights[Part.MARGINS]})
-    return RESTATED_BELOW.formula({"n": below, **inputs})
+def _noisy(drawn: Arrays, mechanism: RankingCountMechanism) -> NoisyRankings:
+    """The drawn counts; where there are groups, statements hold for these and all at once."""
+    return NoisyRankings(
+        drawn,
+        mechanism.weights,
+        mechanism.law,
+        mechanism.longest,
+        mechanism.below,
+        boards=1 if mechanism.groups is None else 1 + len(mechanism.groups.names),
+    )
+
+
+def _counted(orders: NDArray[np.int64], survey: PlannedSurvey, config: SurveyConfig) -> Arrays:
+    """Counts of rankings of the same length, a row for each."""
+    longest = longest_of(config)
+    counts = count_rankings(
+        orders.ravel(),
+        np.full(len(orders), longest),
+        survey.n_items,
+        longest,
+        by_place=False,
+        below=_below(config) is not None,
+    )
+    return {**counts.arrays()}
 
 
 def _slope(survey: PlannedSurvey) -> float:
@@ -441,12 +422,16 @@ def _drawn(how: str) -> tuple[str, ...]:
     )
 
 
-def _pairs(params: PrivacyParams, longest: int, below: int | None) -> dict[Part, int]:
-    return {Part.ABOVE: 1} if below is None else margin_weights(params, longest, below=below)
+def _pairs(params: PrivacyParams, longest: int, below: int | None, groups: int) -> dict[Part, int]:
+    if below is None:
+        return {Part.ABOVE: 1}
+    return margin_weights(params, longest, below=below, n_groups=groups)
 
 
-def _places(params: PrivacyParams, longest: int, below: int | None) -> dict[Part, int]:
-    return {Part.PLACES: 1}
+def _spread(
+    part: Part, params: PrivacyParams, longest: int, below: int | None, groups: int
+) -> dict[Part, int]:
+    return spread_weights(params, part, longest, below=below, n_groups=groups)
 
 
 def trusted_facts(name: str, summary: str, **more: Any) -> MethodFacts:
@@ -455,7 +440,9 @@ def trusted_facts(name: str, summary: str, **more: Any) -> MethodFacts:
 
 
 KEMENY = TrustedRankings(
-    facts=trusted_facts("kemeny", "the order that contradicts rankings least", elections="pairs"),
+    facts=trusted_facts(
+        "kemeny", "the order that contradicts rankings least", elections="pairs", reads=(GROUPS,)
+    ),
     plan_order=0,
     weights=_pairs,
     words=ABOVE_COUNTS,
@@ -465,9 +452,11 @@ KEMENY = TrustedRankings(
     most_items=MOST_KEMENY_ITEMS,
 )
 BORDA = TrustedRankings(
-    facts=trusted_facts("borda", "places above the middle, on average of rankings"),
+    facts=trusted_facts(
+        "borda", "places above the middle, on average of rankings", reads=(GROUPS,)
+    ),
     plan_order=1,
-    weights=lambda params, longest, below: spread_weights(params, Part.NETS, longest, below=below),
+    weights=partial(_spread, Part.NETS),
     words=NET_SUMS,
     rank=_borda,
     truth=mean_places,
@@ -479,9 +468,10 @@ BRADLEY_TERRY = TrustedRankings(
         "scores by maximum likelihood, from rankings",
         logistic=True,
         elections="pairs",
+        reads=(GROUPS,),
     ),
     plan_order=2,
-    weights=lambda params, longest, below: spread_weights(params, Part.ABOVE, longest, below=below),
+    weights=partial(_spread, Part.ABOVE),
     words=SPREAD_ABOVE_COUNTS,
     rank=_bradley_terry,
     truth=log_odds,
@@ -492,9 +482,10 @@ FOOTRULE = TrustedRankings(
         "footrule",
         "the order nearest to rankings, by how many places items are apart",
         elections="places",
+        reads=(GROUPS,),
     ),
     plan_order=3,
-    weights=_places,
+    weights=lambda params, longest, below, groups: {Part.PLACES: 1},
     words=PLACE_COUNTS,
     rank=_footrule,
     truth=consensus_places,
@@ -536,6 +527,7 @@ def _either(local: private.PrivateRankings, central: TrustedRankings) -> ByUnit:
         summary=central.facts.summary,
         units=(Unit.USER, Unit.LOCAL),
         elections=central.facts.elections,
+        reads={*local.facts.reads, *central.facts.reads},
     )
     return ByUnit(facts=facts, local=local, trusted=central)
 

@@ -2,8 +2,8 @@
 
 Of a test whose sheets count as a whole, `totals` and `spectral` learn about as much from an answer,
 so the one with less noise in the difficulties of a typical test is taken
-(`estimation.responses.totals_estimate`).
-Where a blank is taken as not asked, there are no whole sheets, and `spectral` is taken.
+(`estimation.responses.totals_estimate`). What `totals` alone can do decides for it. Where a blank
+is taken as not asked, there are no whole sheets, and `spectral` is taken.
 """
 
 from __future__ import annotations
@@ -25,30 +25,37 @@ from hushrank.flows.methods.responses.totals import Totals
 from hushrank.transforms.responses.answer_sheets import Missing
 
 SPECTRAL, TOTALS = Spectral(), Totals()
-POINTS = "items give points (input.points)"
 UNSEEN = "a blank is taken as an item that was not asked (input.missing: unseen)"
 
 
 def problems_of_tests(config: Sections) -> Problems:
     """Keys that only comparisons have, and the rules of the method that ranks any test."""
-    for key in sorted(config.model.model_fields_set):
-        if key == "bands":
-            yield "model.bands", "is for method: totals; write that method"
-        else:
-            yield f"model.{key}", "is not used where test items are ranked; remove it"
+    for key in sorted(config.model.model_fields_set - {"anchors", "bands"}):
+        yield f"model.{key}", "is not used where test items are ranked; remove it"
     if config.privacy.public_graph:
         yield "privacy.public_graph", "changes nothing for test answers; remove it"
+    yield from (TOTALS if _of_totals(config) else SPECTRAL).facts.rules(config)
+
+
+def _of_totals(config: Sections) -> str:
+    """What only `totals` can do of what the job asks for; empty: nothing."""
     points = isinstance(config.input, ResponsesConfig) and config.input.points is not None
-    yield from (TOTALS if points else SPECTRAL).facts.rules(config)
+    asked = {
+        "items give points (input.points)": points,
+        "sheets are counted by group (groups)": config.groups is not None,
+        "answers are counted by bands of raw scores (model.bands)": config.model.bands is not None,
+        "items have fixed difficulties (model.anchors)": config.model.anchors is not None,
+    }
+    return " and ".join(what for what, wanted in asked.items() if wanted)
 
 
 def of_least_noise(config: SurveyConfig) -> Choice:
     """The method of test items with less noise; `spectral` where no sheet counts as a whole.
 
-    Items with points are for `totals` alone.
+    Points, groups, bands and anchors are for `totals` alone.
     """
-    if config.responses.points is not None:
-        return replace(TOTALS.resolve(config), reason=POINTS)
+    if only := _of_totals(config):
+        return replace(TOTALS.resolve(config), reason=only)
     pairs = SPECTRAL.calibrate(config)
     if (config.responses.missing or Missing.UNSEEN) is Missing.UNSEEN:
         return Choice(SPECTRAL, UNSEEN, pairs)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from hushrank.estimation.responses.partial_credit_estimate import (
@@ -38,6 +39,7 @@ from hushrank.flows.methods.base import (
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import Restated, bounds_of, count_noise
 from hushrank.flows.methods.reductions import reduce_test
+from hushrank.flows.methods.responses.group_differences import differences_between
 from hushrank.flows.methods.responses.spectral import (
     MOSTLY_KEPT,
     SHRUNK,
@@ -45,6 +47,7 @@ from hushrank.flows.methods.responses.spectral import (
     named_items,
     problems_of_sheets,
 )
+from hushrank.flows.release.boards import Board
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.released import Figure, ReleasedRecord, require_noisy
 from hushrank.flows.release.scale import Scale
@@ -60,6 +63,7 @@ from hushrank.privacy.units import Unit
 from hushrank.transforms.responses.answer_sheets import Missing
 from hushrank.transforms.storage.files import InputFile
 
+MOST_ENTRIES = 2_000_000  # of all groups
 FEWEST_ITEMS, MOST_STEPS = 3, 1000  # a matrix of steps is solved in each pass of the fit
 SHEETS = "sheets"  # all entries, as they were drawn
 NO_POINTS = (
@@ -138,13 +142,14 @@ def problems_of_points(config: Sections) -> Problems:
     catalogue, most = config.items.catalogue(), config.privacy.max_contributions or 0
     if config.privacy.unit is Unit.LOCAL:
         yield "input.points", "are not randomised one by one; write unit: user, or remove it"
-    if config.groups is not None:
-        yield (
-            "groups",
-            "are not for input.points: rank each group by a job of its own",
-        )
     if config.model.bands is not None:
         yield "model.bands", "is for items that are right or wrong; remove it, or input.points"
+    if config.model.anchors is not None:
+        yield (
+            "model.anchors",
+            "are for items that are right or wrong: of an item with points each step has a"
+            " difficulty; remove it, or input.points",
+        )
     for key, rule in rows.problems_of_points(catalogue):
         yield f"input.{key}", rule
     if 0 < most < len(catalogue):
@@ -171,6 +176,7 @@ class PartialCredit(PlannedMethod[PointMechanism]):
         kind="responses",
         units=(Unit.USER,),
         rules=problems_of_points,
+        reads=("groups",),
     )
     mechanism = PointMechanism
     plan_order = 2
@@ -188,7 +194,14 @@ class PartialCredit(PlannedMethod[PointMechanism]):
             raise ConfigError("\n".join(problems))
         params = config.privacy.params()
         shape = PointShape.of(config.responses.points_of(catalogue), params)
-        counts = CountMechanism.of(params, shape.calibrate(params), len(catalogue), None)
+        groups = None if config.groups is None else config.groups.groups()
+        if groups is not None and len(groups) * shape.n_entries > MOST_ENTRIES:
+            raise ConfigError(
+                f"groups.values: {len(groups)} groups of {shape.n_entries:,} counts each are more"
+                f" than {MOST_ENTRIES:,}, the most of method: totals; name fewer groups or items"
+            )
+        calibration = shape.calibrate(params)  # groups change nothing: see the sensitivity's proof
+        counts = CountMechanism.of(params, calibration, len(catalogue), None, groups=groups)
         return PointMechanism(counts=counts, points=shape)
 
     def terms(self, mechanism: PointMechanism) -> Terms:
@@ -210,41 +223,51 @@ class PartialCredit(PlannedMethod[PointMechanism]):
         return reduce_test(config, files, key, folder, max_answers=most, totals=mechanism.points)
 
     def draw(self, exact: Arrays, mechanism: PointMechanism, bits: RandomBits) -> Arrays:
-        """Add noise to every entry."""
-        totals = PointTotals(exact[SHEETS], mechanism.points)
-        return {SHEETS: release_point_totals(totals, mechanism.counts.calibration, bits).entries}
+        """Add noise to every entry; with groups, to every entry of every group."""
+        shape, calibration = mechanism.points, mechanism.counts.calibration
+        noisy = [
+            release_point_totals(PointTotals(each, shape), calibration, bits).entries
+            for each in exact[SHEETS].reshape(-1, shape.n_entries)  # a row for each group
+        ]
+        return {SHEETS: np.stack(noisy).reshape(exact[SHEETS].shape)}
 
     def conclude(
         self, drawn: Arrays, mechanism: PointMechanism, config: SurveyConfig
     ) -> Conclusion:
-        """Difficulties of items and steps, reliability, and abilities by raw score."""
-        counts, names = mechanism.counts, config.items.catalogue().names
-        totals = PointTotals(drawn[SHEETS], mechanism.points, confidential=False)
-        found = estimate_partial_credit(totals, counts.law)
+        """Difficulties of items and steps, reliability, and abilities by raw score.
+
+        With groups, all of it of all groups together, and the difficulties of each.
+        """
+        counts, names, law = mechanism.counts, config.items.catalogue().names, mechanism.counts.law
+        by_group = drawn[SHEETS].reshape(-1, mechanism.points.n_entries)
+        totals = PointTotals(by_group.sum(axis=0), mechanism.points, confidential=False)
+        found = estimate_partial_credit(totals, counts.whole_law)
         test = None
         if found.fit is not None:
-            told = point_report(totals, found.fit, counts.law)
+            told = point_report(totals, found.fit, counts.whole_law)
             test = (PointTestRecord.of_points(told, found.steps, names),)
         words = point_words(config.responses.missing or Missing.UNSEEN)
-        return Conclusion(
+        whole = Conclusion(
             estimate=found.estimate,
             privacy=count_record(words, counts, {"step_of_scores": mechanism.points.step}),
             released=ReleasedPointTotals.of(totals, names),
             scale=Scale.POINT_DIFFICULTY,
-            warnings=tuple(_warnings(found, names, private=counts.law.variance > 0)),
+            warnings=tuple(_warnings(found, names, private=law.variance > 0)),
             test=test,
         )
+        return whole if counts.groups is None else _by_group(whole, by_group, mechanism, names)
 
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Totals of a simulated test, whose items have their steps at one difficulty each."""
         shape = PointShape.of(
             config.responses.points_of(config.items.catalogue()), config.privacy.params()
         )
-        entries = np.zeros(shape.n_entries, np.int64)
-        for points in survey.points(replicate, shape.points):
-            person, item = np.indices(points.shape)
-            entries += shape.count(person.ravel(), item.ravel(), points.ravel())
-        return {SHEETS: entries}
+        entries = np.zeros((max(1, len(survey.shares)), shape.n_entries), np.int64)
+        for group in range(len(entries)):
+            for points in survey.points(replicate, shape.points, group):
+                person, item = np.indices(points.shape)
+                entries[group] += shape.count(person.ravel(), item.ravel(), points.ravel())
+        return {SHEETS: entries if survey.shares else entries[0]}
 
     def attacked(self, mechanism: PointMechanism) -> Attacked:
         """Noise on every number of sheets."""
@@ -258,7 +281,35 @@ class PartialCredit(PlannedMethod[PointMechanism]):
         own = {name: bounds[name] for name in ("n", "L", "sides")}
         own |= {name: getattr(shape, name) for name in ("answer_weight", "sheet_weight", "share")}
         formula = RESTATED.formula({**own, "points": shape.points})
-        return (count_noise(RESTATED.what, shape.n_entries, formula, counts.calibration),)
+        entries = shape.n_entries * (1 if counts.groups is None else len(counts.groups))
+        return (count_noise(RESTATED.what, entries, formula, counts.calibration),)
+
+
+def _by_group(
+    whole: Conclusion,
+    by_group: NDArray[np.int64],
+    mechanism: PointMechanism,
+    items: Sequence[str],
+) -> Conclusion:
+    """Difficulties in each group that has a name, from its own sheets, and how they differ."""
+    groups, law = mechanism.counts.groups, mechanism.counts.law
+    names = () if groups is None else groups.names
+    parts = [
+        PointTotals(entries, mechanism.points, confidential=False)
+        for entries, _ in zip(by_group, names, strict=False)
+    ]
+    found = [estimate_partial_credit(part, law) for part in parts]
+    boards = tuple(
+        Board(
+            name=name,
+            estimate=each.estimate,
+            own=1.0,
+            released=ReleasedPointTotals.of(part, items),
+        )
+        for name, part, each in zip(names, parts, found, strict=True)
+    )
+    of_items = [each.of_items for each in found]
+    return replace(whole, boards=boards, dif=differences_between(names, of_items, law.kind, items))
 
 
 def _warnings(

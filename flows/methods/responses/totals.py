@@ -22,10 +22,8 @@ from hushrank.estimation.responses.sheet_totals import (
     step_of_scores,
 )
 from hushrank.estimation.responses.totals_estimate import (
-    ItemDifferences,
     TotalsEstimate,
     estimate_from_totals,
-    item_differences,
     predicted_error,
     predicted_noise,
 )
@@ -47,6 +45,7 @@ from hushrank.flows.methods.base import (
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import Restated, bounds_of, count_noise
 from hushrank.flows.methods.reductions import reduce_test
+from hushrank.flows.methods.responses.group_differences import differences_between
 from hushrank.flows.methods.responses.partial_credit import PARTIAL_CREDIT, problems_of_points
 from hushrank.flows.methods.responses.spectral import (
     MOSTLY_KEPT,
@@ -60,13 +59,8 @@ from hushrank.flows.release.boards import Board
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.released import Figure, ReleasedRecord, require_noisy
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.sheet_report import (
-    BookletRecord,
-    GroupDifferences,
-    ItemDifference,
-    ItemFitRecord,
-    Size,
-)
+from hushrank.flows.release.sheet_report import BookletRecord, ItemFitRecord
+from hushrank.flows.release.wording import name_list
 from hushrank.flows.statement.mechanism import CountMechanism, MechanismOnCounts
 from hushrank.flows.statement.record import Parameter, count_record
 from hushrank.flows.statement.responses import totals_words
@@ -95,6 +89,7 @@ class ReleasedSheetTotals(ReleasedRecord):
         bands: of each booklet, the lowest raw score of each band; null: there are none.
         by_band: right less wrong answers of the sheets of each band, of which `right_minus_wrong`
             is the sum; null: there are no bands.
+        anchors: fixed difficulties of items, which set the zero; null: there are none.
     """
 
     shows = (Figure.ITEM_MAP,)
@@ -107,10 +102,13 @@ class ReleasedSheetTotals(ReleasedRecord):
     sheets: tuple[tuple[int, ...], ...]
     bands: tuple[tuple[int, ...], ...] | None = None
     by_band: tuple[dict[str, int], ...] | None = None
+    anchors: dict[str, float] | None = None
 
     @classmethod
-    def of(cls, totals: SheetTotals, items: Sequence[str]) -> Self:
-        """The record of noisy `totals`.
+    def of(
+        cls, totals: SheetTotals, items: Sequence[str], anchors: dict[str, float] | None = None
+    ) -> Self:
+        """The record of noisy `totals`, with the fixed difficulties that set the zero.
 
         Raises:
             ValueError: the totals are confidential, or have another number of items.
@@ -127,6 +125,7 @@ class ReleasedSheetTotals(ReleasedRecord):
         return cls(
             bands=bands,
             by_band=by_band,
+            anchors=anchors,
             answer_weight=shape.answer_weight,
             sheet_weight=shape.sheet_weight,
             right_minus_wrong=dict(zip(items, totals.right_minus_wrong.tolist(), strict=True)),
@@ -139,6 +138,12 @@ class ReleasedSheetTotals(ReleasedRecord):
 MOST_ENTRIES = 2_000_000  # of all groups
 ITEMS_OF_A_BAND = 2  # at least, of the shortest sheet
 FEWEST_STEPS = 6  # of a booklet beside a longer one: with 4, intervals of easy ones hold .87
+FEWEST_ANCHORS = 2
+MOVED_ANCHORS = (
+    "Anchors that have other difficulties here than their fixed ones, by more than noise and chance"
+    " explain (95 % for all anchors at once): {}. The zero of a scale that rests on such items is"
+    " off by a part of that; consider taking them out of model.anchors."
+)
 FEWEST_ITEMS, MOST_ITEMS = 3, 2000  # a matrix of items is solved in each pass of the fit
 RESTATED = Restated(
     proof="privacy.sensitivity.sheet_totals_sensitivity",
@@ -192,9 +197,24 @@ def problems_of_totals(config: Sections) -> Problems:
             f"must be {largest} for method: totals, which counts whole sheets, got {most}; write"
             f" {largest}, or set method: spectral",
         )
+    yield from _problems_of_anchors(config.model.anchors, catalogue.names)
     if config.model.bands is not None:
         smallest = min(map(len, rows.booklets.values())) if rows.booklets else len(catalogue)
         yield from _problems_of_bands(config.model.bands, smallest, config.privacy.noise)
+
+
+def _problems_of_anchors(anchors: Mapping[str, float] | None, items: Sequence[str]) -> Problems:
+    """Rules of items with fixed difficulties."""
+    if anchors is None:
+        return
+    if other := [name for name in anchors if name not in items]:
+        yield "model.anchors", f"{other[0]} is not one of items; correct it"
+    if len(anchors) < FEWEST_ANCHORS:
+        yield (
+            "model.anchors",
+            f"must name {FEWEST_ANCHORS} items or more, got {len(anchors)}, so that one that has"
+            " moved is seen; add others, or remove it",
+        )
 
 
 def _problems_of_bands(bands: int, smallest: int, noise: NoiseKind) -> Problems:
@@ -238,7 +258,7 @@ class Totals(PlannedMethod[TotalsMechanism]):
         kind="responses",
         units=(Unit.USER,),
         rules=problems_of_totals,
-        reads=("groups", "model.bands"),
+        reads=("groups", "model.anchors", "model.bands"),
     )
     mechanism = TotalsMechanism
     plan_order = 2
@@ -315,7 +335,7 @@ class Totals(PlannedMethod[TotalsMechanism]):
         totals = _released(drawn, shape)
         if mechanism.counts.groups is not None:
             whole = _by_group(whole, drawn, mechanism, config)
-        fit = estimate_from_totals(totals, law).fit
+        fit = estimate_from_totals(totals, law, _anchors_of(config)).fit
         if fit is None:
             return whole
         booklets = booklet_estimates(totals, fit, law)
@@ -334,7 +354,7 @@ class Totals(PlannedMethod[TotalsMechanism]):
         """Difficulties alone, for plans, which conclude many times."""
         counts, shape = mechanism.counts, mechanism.shape
         totals = _released(drawn, shape)
-        found = estimate_from_totals(totals, counts.whole_law)
+        found = estimate_from_totals(totals, counts.whole_law, _anchors_of(config))
         names = config.items.catalogue().names
         words = totals_words(
             config.responses.missing or Missing.UNSEEN,
@@ -344,8 +364,8 @@ class Totals(PlannedMethod[TotalsMechanism]):
         return Conclusion(
             estimate=found.estimate,
             privacy=count_record(words, counts, _parameters(shape, config)),
-            released=ReleasedSheetTotals.of(totals, names),
-            scale=Scale.DIFFICULTY,
+            released=ReleasedSheetTotals.of(totals, names, config.model.anchors),
+            scale=Scale.DIFFICULTY if config.model.anchors is None else Scale.ANCHORED_DIFFICULTY,
             warnings=tuple(_warnings(found, names, private=counts.law.variance > 0)),
         )
 
@@ -396,6 +416,12 @@ def _shape_of(config: SurveyConfig) -> SheetShape:
     )
 
 
+def _anchors_of(config: SurveyConfig) -> dict[int, float]:
+    """Fixed difficulties by code of the item."""
+    anchors, names = config.model.anchors or {}, config.items.catalogue().names
+    return {code: anchors[name] for code, name in enumerate(names) if name in anchors}
+
+
 def _fit_of(
     found: ItemFit, slopes: ItemSlopes | None, config: SurveyConfig
 ) -> tuple[ItemFitRecord, ...]:
@@ -438,46 +464,19 @@ def _by_group(
         SheetTotals(entries, mechanism.shape, confidential=False)
         for entries, _ in zip(drawn[SHEETS], names, strict=False)
     ]
-    found = [estimate_from_totals(part, counts.law) for part in parts]
+    anchors = _anchors_of(config)
+    found = [estimate_from_totals(part, counts.law, anchors) for part in parts]
     boards = tuple(
         Board(
             name=name,
             estimate=each.estimate,
             own=1.0,
-            released=ReleasedSheetTotals.of(part, items),
+            released=ReleasedSheetTotals.of(part, items, config.model.anchors),
         )
         for name, part, each in zip(names, parts, found, strict=True)
     )
-    dif = []
-    for name, each in zip(names[1:], found[1:], strict=True):
-        pair = item_differences(found[0], each, counts.law.kind, len(names) - 1)
-        if pair is not None:
-            dif.append(_differences_record(name, names[0], pair, items))
-    return replace(whole, boards=boards, dif=tuple(dif) or None)
-
-
-def _differences_record(
-    group: str, against: str, found: ItemDifferences, items: Sequence[str]
-) -> GroupDifferences:
-    sizes: tuple[Size, ...] = ("A", "B", "C")
-    columns = (found.item, found.difference, found.error, found.low, found.high)
-    lines = zip(*(c.tolist() for c in (*columns, found.size, found.differs)), strict=True)
-    return GroupDifferences(
-        group=group,
-        against=against,
-        items=tuple(
-            ItemDifference(
-                item=items[item],
-                difference=difference,
-                error=error,
-                low=low,
-                high=high,
-                size=sizes[size],
-                differs=differs,
-            )
-            for item, difference, error, low, high, size, differs in lines
-        ),
-    )
+    dif = differences_between(names, found, counts.law.kind, items)
+    return replace(whole, boards=boards, dif=dif)
 
 
 def _names_of_booklets(config: SurveyConfig) -> list[str | None]:
@@ -512,6 +511,9 @@ def _warnings(found: TotalsEstimate, names: Sequence[str], *, private: bool) -> 
         if where.any():
             whose = "its" if where.sum() == 1 else "their"
             yield UNCONFIRMED.format(what, answer, named_items(names, where), whose, bound)
+    if found.moved_anchors:
+        shown = [f"{names[code]} ({by:+.2f})" for code, by in found.moved_anchors.items()]
+        yield MOVED_ANCHORS.format(name_list(shown))
     if private and found.fit.kept < MOSTLY_KEPT:
         yield SHRUNK.format(found.fit.kept)
 

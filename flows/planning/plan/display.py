@@ -17,7 +17,7 @@ from hushrank.flows.planning.plan.limits import guarantee_words
 from hushrank.flows.planning.plan.plan import SurveyPlan
 from hushrank.flows.planning.plan.survey import Setting, answers_of, is_right, predicted
 from hushrank.flows.planning.plan.world import SHARES, Accuracy, World
-from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.scale import DIFFICULTIES, Scale
 from hushrank.flows.terminal import Console
 from hushrank.privacy.units import Bounding, Unit
 
@@ -44,7 +44,8 @@ OF_MARGINS = (
     " margin: a pair that is so far apart without the noise is called sure with 95 %; precinct, all"
     " precincts: with method precinct-table at this epsilon, a noisy number of first preferences is"
     " within so many of the true one with 95 %, one number at a time, however many precincts there"
-    " are"
+    " are; their margins: a larger noisy margin between two candidates is sure in one precinct, or"
+    " in all, all pairs of that row at once with 95 %"
 )
 LEGEND_OF_FORMULA = "and by formula, "
 LEGEND_OF_UNKNOWN = "; unknown: errors are larger than if all items were called equal"
@@ -175,7 +176,7 @@ def _guarantees_table(plan: SurveyPlan) -> Table:
 def _boards_table(plan: SurveyPlan) -> Table | None:
     """Build the table of the accuracy for each group; None if there are no groups."""
     scale, groups = plan.compared[0][1].scale, plan.config.groups
-    if groups is None:
+    if groups is None or not plan.boards:
         return None
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("group", no_wrap=True)
@@ -203,10 +204,13 @@ def _margins_table(plan: SurveyPlan) -> Table:
     """Build the table of the margins that a release will call sure."""
     table = Table(box=None, header_style="dim", pad_edge=False)
     margins = ("noisy margin", "of ballots", "true margin")
-    for heading in ("epsilon", "ballots", *margins, "precinct", "all precincts"):
+    precincts = ("precinct", "all precincts", "its margin", "all's margin")
+    for heading in ("epsilon", "ballots", *margins, *precincts):
         table.add_column(heading, justify="right", no_wrap=True)
     for each in plan.sure_margins:
-        reaches = (f"{reach:,.1f}" for reach in (each.votes.precinct, each.votes.total))
+        votes = each.votes
+        told = (votes.precinct, votes.total, votes.precinct_margin, votes.total_margin)
+        reaches = (f"{reach:,.1f}" for reach in told)
         share = two_digits(100 * each.share)
         margins = (f"{each.votes.margin:,.1f}", f"{share} %", f"{each.votes.true_margin:,.1f}")
         table.add_row(f"{each.epsilon:g}", f"{each.ballots:,}", *margins, *reaches)
@@ -227,9 +231,8 @@ def _apart_legend(plan: SurveyPlan) -> str:
 
 
 def _boards_legend(plan: SurveyPlan) -> str:
-    shrunk = (
-        "" if plan.compared[0][1].scale is Scale.DIFFICULTY else " are shrunk towards the whole"
-    )
+    apart = plan.config.input.kind == "rankings" or plan.compared[0][1].scale in DIFFICULTIES
+    shrunk = "" if apart else " are shrunk towards the whole"
     return (
         f"share: assumed share of all answers (--group-share); scores of groups{shrunk}"
         f"{' and' * bool(shrunk)} differ from it by a standard deviation of"

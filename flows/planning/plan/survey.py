@@ -214,13 +214,20 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
             ability_spread=world.ability_spread,
             seed=world.seed,
             meetings=world.meetings(n_items),
-            shares=() if config.groups is None else world.shares_of(len(config.groups.groups())),
+            shares=_shares(config, setting, world),
             group_spread=world.group_spread,
             activity=world.activity,
             **_ties(config, world),
         )
     except ValueError as error:
         raise ConfigError(f"plan: {error}") from None
+
+
+def _shares(config: SurveyConfig, setting: Setting, world: World) -> tuple[float, ...]:
+    """Share of each group that is ranked; empty: none is, as in a table of precincts."""
+    if config.groups is None or METHODS[setting.method].facts.uses("groups.districts"):
+        return ()
+    return world.shares_of(len(config.groups.groups()))
 
 
 def _ties(config: SurveyConfig, world: World) -> dict[str, Any]:

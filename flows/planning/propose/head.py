@@ -33,6 +33,12 @@ from hushrank.transforms.storage.files import (
     list_files,
     open_file,
 )
+from hushrank.transforms.storage.sheet_rows import (
+    excel_schema,
+    read_excel,
+    read_spss,
+    spss_schema,
+)
 from hushrank.transforms.storage.text_lines import (
     ENCODINGS,
     HEADER_BYTES,
@@ -50,12 +56,10 @@ _PARTITION = re.compile(r"(?P<name>[A-Za-z0-9._-]+)=\d{4}-\d\d-\d\d")
 # Formats that people have but hushrank does not read, and how to convert them.
 _ADVICE = {
     ".zip": "is a zip archive, which is not read; unpack it first",
-    ".xlsx": "is a spreadsheet; save it as CSV (UTF-8, columns separated by commas)",
-    ".xls": "is a spreadsheet; save it as CSV (UTF-8, columns separated by commas)",
-    ".ods": "is a spreadsheet; save it as CSV (UTF-8, columns separated by commas)",
+    ".xls": "is a spreadsheet; save it as .xlsx, or as CSV (UTF-8, columns separated by commas)",
+    ".ods": "is a spreadsheet; save it as .xlsx, or as CSV (UTF-8, columns separated by commas)",
     ".json": "is JSON; JSON Lines, with one object a line, are read. Of one list of objects make"
     " them with: jq -c '.[]' {path} > {stem}.jsonl",
-    ".sav": "is a file of a statistics program; save it as CSV",
     ".dta": "is a file of a statistics program; save it as CSV",
     **dict.fromkeys(
         (".dat", ".prn"),
@@ -341,6 +345,12 @@ _BATCHES: dict[FileFormat | Service, Callable[[IO[bytes], InputFile], Iterator[p
     FileFormat.ORC: _orc_batches,
     FileFormat.ARROW: lambda stream, file: read_arrow(
         stream, arrow_schema(file.path, stream), HEAD_ROWS
+    ),
+    FileFormat.EXCEL: lambda stream, file: read_excel(
+        stream, excel_schema(file.path, stream), HEAD_ROWS
+    ),
+    FileFormat.SPSS: lambda stream, file: read_spss(
+        stream, spss_schema(file.path, stream), HEAD_ROWS
     ),
 }
 

@@ -36,6 +36,7 @@ from hushrank.flows.methods.registry import METHODS, calibrate, check_job
 from hushrank.flows.statement.rankings import RankingCountMechanism
 from hushrank.flows.trust.audit.result import Draws
 from hushrank.privacy.audit import Rows, Statistic
+from hushrank.privacy.stream_encoder import RowTerms
 from hushrank.privacy.units import Adjacency, NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.responses.answer_sheets import Missing
@@ -43,6 +44,7 @@ from hushrank.transforms.responses.answer_sheets import Missing
 ROWS = "rows.parquet"
 GROUP, WEIGHT, FEATURE = "group", "weight", "feature_{}"
 MOST_GROUPS, MOST_NIGHTS = 2, 8
+MOST_METERED = 2  # rows of a person on one pair that fit into so few nights
 FIRST_NIGHT = date(2026, 1, 1)
 _KEPT = {"name", "privacy", "model", "spectral", "top_k", "groups"}
 _OF_SOURCES = ("epsilon_range", "epsilon_table", "already_private")
@@ -149,9 +151,15 @@ def _short_stream(stream: StreamConfig) -> dict[str, Any]:
     """Shorten a stream to eight nights, on which a person counts as much as allowed."""
     nights = min(stream.nights, MOST_NIGHTS)
     content = stream.model_dump(mode="json", exclude_unset=True)
-    gap = min(stream.gap, max(nights // 2, 1))
-    content |= {"nights": nights, "gap": gap, "first": FIRST_NIGHT.isoformat()}
-    content["participations"] = min(stream.participations, -(-nights // gap))
+    gap = min(stream.terms.gap, max(nights // 2, 1))
+    content |= {"nights": nights, "first": FIRST_NIGHT.isoformat()}
+    if isinstance(stream.terms, RowTerms):
+        rows = min(stream.terms.rows, MOST_METERED)
+        content["participation"] = {"rows": rows, "pair_gap": gap, "burst": rows}
+    else:
+        content.pop("participation", None)
+        most = min(stream.terms.participations, -(-nights // gap))
+        content |= {"gap": gap, "participations": most}
     window = stream.show.window
     content["show"] = "cumulative" if window is None else {"window": min(window, nights)}
     if stream.bands is not None:

@@ -39,6 +39,7 @@ from hushrank.flows.trust.certificate.model import (
     Domain,
     Guarantee,
     LedgerPart,
+    Metered,
     Nights,
     Position,
     PublicFact,
@@ -239,6 +240,9 @@ def domain_of(config: SurveyConfig, release: Release) -> Domain:
             nights=stream.nights,
             participations=stream.participations,
             gap=stream.gap,
+            participation=None
+            if stream.participation is None
+            else Metered(**stream.participation.model_dump()),
             window=stream.window,
         ),
     )

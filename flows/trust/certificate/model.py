@@ -103,6 +103,21 @@ class Bounds(Part):
     max_weight: Rational | None
 
 
+class Metered(Part):
+    """Terms of a stream that counts a person's rows.
+
+    Attributes:
+        rows: the most rows of one person that count on all nights together.
+        pair_gap: nights in which rows of a person on the same two items count once at most.
+        burst: the most rows of one person that count on the first night; the allowance grows evenly
+            from it to `rows` on the last night.
+    """
+
+    rows: Count
+    pair_gap: Count
+    burst: Count
+
+
 class Nights(Part):
     """The nights of the stream that one guarantee covers together.
 
@@ -110,16 +125,18 @@ class Nights(Part):
         stream: id of the stream.
         night: number of this night, from 1.
         nights: number of nights of the stream.
-        participations: the most nights on which one person's rows count.
-        gap: the least distance between two of them.
+        participations: the most nights on which one person's rows count; null: rows are counted.
+        gap: the least distance between two of them; null: rows are counted.
+        participation: terms that count rows; null: nights are counted.
         window: number of nights that a release shows; null: all nights so far.
     """
 
     stream: str
     night: Count
     nights: Count
-    participations: Count
-    gap: Count
+    participations: Count | None
+    gap: Count | None
+    participation: Metered | None = None
     window: Count | None
 
 

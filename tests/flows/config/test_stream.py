@@ -49,6 +49,12 @@ def test_what_is_shown_has_names(show, window):
     assert load_config(job(show=show)).schedule.stream.workload == Workload(window)
 
 
+def test_a_stream_that_counts_nights_keeps_its_name():
+    """The job's hash names the stream in ledgers and folders: another one would be a new stream."""
+    known = "564513d2aa35826f2d6db4b19fca76a0efe400cfcf739aa5100615aa96617263"
+    assert load_config(job()).job_hash() == known
+
+
 def test_every_term_makes_another_job_and_no_other_key_does():
     first = load_config(job()).job_hash()
     for key, value in (

@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 
 import hushrank
@@ -23,10 +25,10 @@ POINTS = (2, 1, 3, 2)
 JOB = {"input__points": dict(zip(ITEMS, POINTS, strict=True)), "method": "auto"}
 
 
-def sheets_of(people):
+def sheets_of(people, ability=0.0, harder=0.0):
     """Points of everybody: the more able, the more; the last item is the hardest."""
-    rng = np.random.default_rng(0)
-    ahead = rng.normal(size=(people, 1)) - np.array([-1.0, -0.5, 0.5, 1.0])
+    rng = np.random.default_rng(0 if not ability else 1)
+    ahead = rng.normal(ability, size=(people, 1)) - np.array([-1.0, -0.5, 0.5 + harder, 1.0])
     weights = np.exp(ahead[..., None] * np.arange(4)) * (np.arange(4) <= np.array(POINTS)[:, None])
     below = weights.cumsum(axis=2)
     drawn = rng.random(ahead.shape) * below[..., -1]
@@ -65,6 +67,44 @@ def test_a_release_has_sheets_by_points_and_by_score(released):
         assert line.low < truth < line.high
     exact = 4 / 3 * (1 - points.var(axis=0).sum() / points.sum(axis=1).var())
     assert test.alpha.estimate == pytest.approx(exact, abs=1e-6)
+
+
+def test_groups_are_counted_apart_and_say_which_item_is_harder_in_one(tmp_path, command):
+    """The third item is 1.2 harder in the second school, which is abler."""
+    survey = survey_of("totals, points", tmp_path / "job")
+    points = np.concatenate([sheets_of(3000), sheets_of(3000, ability=0.5, harder=1.2)])
+    school = np.repeat(["a", "b"], 3000)
+    pq.write_table(
+        pa.table(
+            {
+                "user": np.repeat(np.arange(6000), 4),
+                "item": np.tile(np.array(ITEMS), 6000),
+                "correct": points.ravel(),
+                "school": np.repeat(school, 4),
+            }
+        ),
+        survey.folder / "rows.parquet",
+    )
+    groups = {"groups": {"column": "school", "values": ["a", "b"]}}
+    run(survey.set(**JOB, **groups, privacy__epsilon=300.0, ledger__epsilon=1000.0))
+    release = load_release(survey.output / "release.json")
+    for group, own in zip(release.groups, (points[:3000], points[3000:]), strict=True):
+        for item, cells in enumerate(group.released.points.values()):
+            counted = np.bincount(own[:, item], minlength=POINTS[item] + 1)
+            assert (np.array(cells) == group.released.answer_weight * counted).all()
+    (against,) = release.dif
+    assert [each.item for each in against.items if each.differs and each.difference > 0.5] == [
+        ITEMS[2]
+    ]
+    (apart,) = (each for each in against.items if each.item == ITEMS[2])
+    assert apart.low < 1.2 * 3 / 4 < apart.high  # relative to the mean of four items
+    assert sum(len(each.ranking) for each in release.groups) == 2 * len(ITEMS)
+    code, printed = command("verify", survey.output)
+    assert code == 0, printed
+    honest = Forger.of(survey)
+    cells = next(iter(release.groups[1].released.points.values()))
+    forged = honest.copy().tell(f"groups.1.released.points.{ITEMS[0]}", [*cells, 0])
+    assert "sheets are counted by other points" in forged.with_digests().wrong()
 
 
 def test_page_tables_and_python_say_the_same(released, command, tmp_path):
@@ -204,10 +244,7 @@ def test_one_key_is_one_job_however_it_is_written(tmp_path, same):
         ({"input__missing": None}, "input.missing: unseen is not for points"),
         ({"method": "spectral"}, "input.points: is for method: totals, not spectral"),
         ({"model": {"bands": 3}}, "model.bands: is for items that are right or wrong"),
-        (
-            {"groups": {"column": "g", "values": ["a", "b"]}},
-            "groups: are not for input.points: rank each group by a job of its own",
-        ),
+        ({"model": {"anchors": {ITEMS[0]: 0.0, ITEMS[1]: 1.0}}}, "model.anchors: are for items"),
         ({"privacy__max_contributions": 3}, "must be 4 for input.points"),
         (
             {"input__booklets": {"A": ITEMS[:3], "B": ITEMS[1:]}},

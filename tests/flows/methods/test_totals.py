@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import METHODS, calibrate, load_config
 from hushrank.flows.release.release import load_release
 from hushrank.flows.release.scale import Scale
+from hushrank.flows.report.changes import changes_between
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.verifier.verify_release import are_slopes
 from tests.flows.conftest import ITEMS
@@ -138,6 +141,24 @@ def test_auto_takes_the_one_of_less_noise(tmp_path, items, changes, taken):
     if taken == "totals" or "input__missing" not in changes:
         return
     assert "not asked" in found.chosen.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"groups": {"column": "school", "values": ["a", "b"]}}, "by group (groups)"),
+        ({"model": {"anchors": {ITEMS[0]: 0.0, ITEMS[1]: 1.0}}}, "(model.anchors)"),
+        (
+            {"model": {"bands": 2}, "privacy__noise": "gaussian", "privacy__delta": 1e-6},
+            "(model.bands)",
+        ),
+    ],
+)
+def test_auto_takes_totals_for_what_it_alone_can_do(tmp_path, changes, reason):
+    survey = survey_of("auto, test", tmp_path / "survey").set(input__missing="wrong", **changes)
+    found = calibrate(load_config(survey.config))
+    assert found.method.facts.name == "totals"
+    assert reason in found.chosen.reason
 
 
 @pytest.mark.parametrize(
@@ -448,6 +469,58 @@ EIGHT = [f"q{number}" for number in range(8)]
 
 
 @pytest.fixture(scope="module")
+def anchored(tmp_path_factory):
+    """A release of a test of four items on the scale of two of them, of which one has moved."""
+    survey = survey_of("totals, gaussian", tmp_path_factory.mktemp("anchored") / "job")
+    rng = np.random.default_rng(4)
+    right = rng.random((20000, 4)) < expit(rng.normal(size=(20000, 1)) - [-1.5, -0.5, 0.5, 1.5])
+    write(survey, right.astype(np.int8))
+    run(
+        survey.set(
+            privacy__epsilon=8.0,
+            ledger__epsilon=50.0,
+            model={"anchors": {ITEMS[0]: 8.5, ITEMS[1]: 9.5, ITEMS[2]: 12.0}},
+        )
+    )
+    return survey
+
+
+def test_anchors_set_the_zero_and_one_that_moved_is_told(anchored, command):
+    """Two of three are 10 harder than they were made, and the third 11.5."""
+    release = load_release(anchored.output / "release.json")
+    scores = {line.item: line for line in release.ranking}
+    assert release.scale is Scale.ANCHORED_DIFFICULTY
+    assert scores[ITEMS[3]].score == pytest.approx(1.5 + 10.5, abs=0.15)
+    assert scores[ITEMS[1]].score - scores[ITEMS[0]].score == pytest.approx(1.0, abs=0.15)
+    assert release.released.anchors == {ITEMS[0]: 8.5, ITEMS[1]: 9.5, ITEMS[2]: 12.0}
+    (warning,) = [text for text in release.warnings if text.startswith("Anchors that have other")]
+    assert f"{ITEMS[2]} (-1.0" in warning or f"{ITEMS[2]} (-0.9" in warning
+    (test,) = release.test
+    assert min(test.ability) > 6  # abilities are on that scale too
+    page = " ".join((anchored.output / "report.html").read_text().split())
+    assert "on the scale of the anchors" in page
+    assert "0 is the mean of these items" not in page
+    code, printed = command("verify", anchored.output)
+    assert code == 0, printed
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("scale", "difficulty"),
+        ("released.anchors", None),
+        ("released.anchors", {ITEMS[0]: 0.0, ITEMS[1]: 0.0}),
+        ("released.anchors", {ITEMS[0]: 8.5}),
+    ],
+)
+def test_the_verifier_notices_a_scale_that_is_not_that_of_the_anchors(anchored, where, value):
+    honest = Forger.of(anchored)
+    assert not honest.wrong()
+    forged = honest.copy().tell(where, value).with_digests()
+    assert "difficulties are not on the scale of the anchors" in forged.wrong()
+
+
+@pytest.fixture(scope="module")
 def banded(tmp_path_factory):
     """A release of a test of eight items in three bands, of which the sixth item is flat."""
     survey = survey_of("totals, gaussian", tmp_path_factory.mktemp("banded") / "job")
@@ -526,6 +599,39 @@ def test_items_move_since_an_earlier_release_or_two_tests_cannot_be_compared(ban
             release.drift_from(other)
 
 
+def test_the_command_names_the_items_that_moved_between_two_tests(banded, command, tmp_path):
+    survey, _ = banded
+    record = hushrank.read_release(survey.output).record
+    at = [line.item for line in record.ranking].index("q2")
+    centre = [each + 1.5 * (i == at) for i, each in enumerate(record.errors.centre)]
+    errors = record.errors.model_copy(update={"centre": tuple(centre)})
+    moved, other = (tmp_path / name / "release.json" for name in ("moved", "other"))
+    moved.parent.mkdir()
+    other.parent.mkdir()
+    moved.write_text(record.model_copy(update={"errors": errors}).model_dump_json())
+    renamed = tuple(replace(line, item=f"{line.item}b") for line in record.ranking)
+    other.write_text(record.model_copy(update={"ranking": renamed}).model_dump_json())
+    out = tmp_path / "drift.csv"
+    code, printed = command("drift", survey.output, moved, "--out", out)
+    assert code == 0, printed
+    assert "Of the 8 items in common q2 (+1.50) moved: harder now (+) or easier (-)" in printed
+    assert "the same mean over 7 of them" in printed
+    table = {row["item"]: row for row in pacsv.read_csv(out).to_pylist()}
+    assert [item for item, row in table.items() if row["moved"]] == ["q2"]
+    code, printed = command("drift", survey.output, survey.output)
+    assert code == 0, printed
+    assert "no item moved by more than noise and chance explain" in printed
+    code, printed = command("drift", survey.output, moved, "--json")
+    assert json.loads(printed)["items"][0]["anchor"] in (True, False)
+    code, printed = command("drift", survey.output, other)
+    assert code != 0
+    assert "0 items in common" in printed
+    assert "(anchors)" in printed
+    before = record.model_copy(update={"created": record.created - timedelta(days=300)})
+    later = record.model_copy(update={"errors": errors})
+    assert "q2 (+1.50) moved" in changes_between(before, later).how
+
+
 def test_the_verifier_takes_slopes_of_three_bands_of_one_booklet_alone():
     slopes = [[math.exp(middle + side) for side in (0, -0.1, 0.1)] for middle in (-1, 0, 1)]
     bands, knots = [{}, {}, {}], [[0, 1]]
@@ -565,7 +671,12 @@ def test_the_verifier_finds_fits_that_do_not_follow(banded, forge, message):
         ("totals", {"model": {"bands": 2}}, "model.bands: needs noise: gaussian"),
         ("totals, gaussian", {"model": {"bands": 3}}, "model.bands: must be at most 2 for sheets"),
         ("totals, gaussian", {"model": {"bands": 7}}, "model.bands: "),
-        ("auto, test", {"model": {"bands": 2}}, "model.bands: is for method: totals"),
+        ("auto, test", {"model": {"bands": 2}}, "model.bands: needs noise: gaussian"),
+        ("auto, test", {"model": {"anchors": {"a": 1.0}}}, "model.anchors: a is not one of items"),
+        ("auto, test", {"model": {"gamma": 2.0}}, "model.gamma: is not used"),
+        ("totals", {"model": {"anchors": {"x": 1.0, ITEMS[0]: 0.0}}}, "x is not one of items"),
+        ("totals", {"model": {"anchors": {ITEMS[0]: 0.0}}}, "must name 2 items or more, got 1"),
+        ("totals", {"model": {"anchors": {ITEMS[0]: "inf"}}}, "model.anchors"),
     ],
 )
 def test_bands_that_do_not_suit_are_refused(tmp_path, name, changes, message):

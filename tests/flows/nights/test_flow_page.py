@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import date, timedelta
 
 import pyarrow as pa
@@ -17,7 +14,7 @@ import pytest
 from hushrank.flows.nights.flow import ALERT_EVENT, CHANGE_EVENT, NOT_SHOWN
 from hushrank.flows.run import run
 from tests.flows.conftest import answers
-from tests.prefect_server import wait_for
+from tests.prefect_server import Forwarder, wait_for
 
 DAYS = ("2026-11-19", "2026-11-20")
 STEPS = ["reserve", "reduce", "draw", "estimate", "publish", "commit"]
@@ -89,47 +86,14 @@ def test_each_night_is_a_flow_run_with_named_tasks_artifacts_and_events(
     assert "dogs" in change["payload"]["what"]
 
 
-class Forwarder:
-    """Passes connections on to a server until it is closed, as a network that fails then does."""
-
-    def __init__(self, port: int) -> None:
-        self._port, self._pairs = port, list[socket.socket]()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                ours, _ = self._listener.accept()
-                theirs = socket.create_connection(("127.0.0.1", self._port))
-            except OSError:
-                return
-            self._pairs += [ours, theirs]
-            for one, other in ((ours, theirs), (theirs, ours)):
-                threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
-
-    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while part := one.recv(1 << 16):
-                other.sendall(part)
-
-    def close(self) -> None:
-        for each in (self._listener, *self._pairs):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-
 @pytest.fixture
 def forwarder(on_prefect, monkeypatch) -> Iterator[Forwarder]:
     """The server behind a network that can fail; nobody asks it twice then."""
     from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-    found = Forwarder(int(on_prefect.url.rpartition(":")[2].removesuffix("/api")))
-    url = f"http://127.0.0.1:{found.port}/api"
-    monkeypatch.setenv("PREFECT_API_URL", url)
-    with temporary_settings({PREFECT_API_URL: url, PREFECT_CLIENT_MAX_RETRIES: 0}):
+    found = Forwarder(on_prefect)
+    monkeypatch.setenv("PREFECT_API_URL", found.url)
+    with temporary_settings({PREFECT_API_URL: found.url, PREFECT_CLIENT_MAX_RETRIES: 0}):
         yield found
     found.close()
 

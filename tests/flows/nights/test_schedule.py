@@ -8,11 +8,13 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 import pyarrow.parquet as pq
@@ -23,7 +25,7 @@ from hushrank.flows.release.archive import archived
 from hushrank.transforms.storage.places import CloudPath
 from tests.flows.conftest import answers
 from tests.ports import free_port
-from tests.prefect_server import PrefectServer, wait_for
+from tests.prefect_server import PATIENCE, Forwarder, PrefectServer, wait_for
 
 HUSHRANK = [sys.executable, "-m", "hushrank.flows.interfaces.cli.main"]
 pytestmark = pytest.mark.timeout(3000)
@@ -134,62 +136,112 @@ def drawn_nights(ledger: CloudPath) -> list[str]:
     return sorted(night_of[each["release_id"]] for each in entries if each["event"] == "draw")
 
 
+# Prefect's worker asks every ten seconds, and gives up after some minutes without an answer. One
+# that asks six times a second does so after some seconds: its minute is an hour of the first.
+HOUR_IN_A_MINUTE = {
+    "PREFECT_WORKER_QUERY_SECONDS": "0.16",
+    "PREFECT_WORKER_HEARTBEAT_SECONDS": "1",
+    "PREFECT_CLIENT_MAX_RETRIES": "2",
+    "PREFECT_API_REQUEST_TIMEOUT": "300",  # a server that is there may be slow
+}
+
+
+@contextmanager
+def worker(checkout: Path, folder: Path, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The worker's container of Terraform's; its processes all end with the block, as there."""
+    words = container(checkout, folder, 'google_cloud_run_v2_service" "worker')
+    mark = f"container-{uuid4()}"
+    own = {"MARK": mark, "PREFECT_WORKER_WEBSERVER_PORT": str(free_port())}
+    with (folder / "worker.log").open("ab") as log:
+        process = subprocess.Popen(words, stdout=log, stderr=log, env=os.environ | own | settings)
+    try:
+        yield process
+    finally:
+        for each in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):
+                if mark.encode() in each.read_bytes():
+                    os.kill(int(each.parent.name), signal.SIGKILL)
+        process.wait()
+
+
 @pytest.mark.engine
-def test_the_containers_of_terraform_rank_late_nights_once_though_a_worker_is_killed(
-    nightly, on_prefect, emulator, checkout, tmp_path
+def test_the_containers_of_terraform_rank_late_nights_once_though_worker_and_server_fail(
+    nightly, on_prefect, emulator, checkout
 ):
-    """All places are in Cloud Storage; the second worker is the container that starts again."""
+    """All places are in Cloud Storage. One container is killed; one loses its server for an hour.
+
+    Each time the container that starts again finishes what was due.
+    """
     places = {"output": "out", "confidential": "work", "ledger__path": "ledger.jsonl"}
     nightly.set(name="farm", **{key: f"gs://survey/{name}" for key, name in places.items()})
     ledger = CloudPath.parse("gs://survey/ledger.jsonl")
     last = max(date.fromisoformat(path.name[-10:]) for path in (nightly.folder / "log").iterdir())
-    refused = subprocess.run(
-        [*HUSHRANK, "deploy", nightly.config, "--cron", "0 2 * * *", "--pool", "none"],
-        capture_output=True,
-        text=True,
-    )
-    assert refused.returncode == 2
-    assert "--pool none: the server has no such work pool." in refused.stderr
-
-    def worker() -> subprocess.Popen[bytes]:
-        words = container(checkout, nightly.folder, 'google_cloud_run_v2_service" "worker')
-        with (tmp_path / "worker.log").open("ab") as log:
-            return subprocess.Popen(
-                words,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env={**os.environ, "PREFECT_WORKER_WEBSERVER_PORT": str(free_port())},
-            )
-
-    first = worker()  # it makes the pool
-    try:
-        pool = {"work_pools": {"name": {"any_": ["hushrank"]}}}
-        wait_for("pool", lambda: on_prefect.post("/work_pools/filter", pool).json())
-        words = container(checkout, nightly.folder, 'google_cloud_run_v2_job" "deploy')
-        done = subprocess.run(words, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert "Deployed nights/farm: workers of pool hushrank run it." in done.stdout
-        farm = deployment_of(on_prefect, "farm")
-        assert farm["schedules"][0]["schedule"]["cron"] == "0 2 * * *"
-        assert farm["global_concurrency_limit"]["limit"] == 1
-        late = datetime.now(UTC) - timedelta(days=1)
-        run_from(on_prefect, farm, late)
-        wait_for("reservation", ledger.exists)
-    finally:
-        os.killpg(first.pid, signal.SIGKILL)
-        first.wait()
-    second = worker()
-    try:
-        made = {run_from(on_prefect, farm, moment) for moment in (late, datetime.now(UTC))}
-        # A killed worker may leave a run that goes on by itself: it is none of these two.
-        completed = partial(runs_of, on_prefect, "farm", "COMPLETED")
-        wait_for("completed runs", lambda: made <= {run["id"] for run in completed()})
-    finally:
-        stop(second)
     nights = [str(last - timedelta(days=1)), str(last)]
+    late = datetime.now(UTC) - timedelta(days=1)
+    container_starts = partial(worker, checkout, nightly.folder)
+    with container_starts():
+        farm = deployed(on_prefect, checkout, nightly.folder)
+        killed = run_from(on_prefect, farm, late)
+        wait_for("reservation", ledger.exists)
+    on_prefect.end_lease(killed)
+
+    network = Forwarder(on_prefect)
+    away = HOUR_IN_A_MINUTE | {"PREFECT_API_URL": network.url}
+    with container_starts(**away) as second:
+        lost = run_from(on_prefect, farm, late)
+
+        def drawn() -> list[str]:
+            nonlocal lost
+            if state_of(on_prefect, lost) in ("CRASHED", "FAILED"):  # a busy server refused it
+                lost = run_from(on_prefect, farm, late)
+            return drawn_nights(ledger)
+
+        wait_for("draw of the first night", drawn)
+        network.close()
+        assert second.wait(PATIENCE) != 0  # Cloud Run starts it again
+        assert state_of(on_prefect, lost) == "RUNNING"  # as the server believes
+    on_prefect.end_lease(lost)
+    with container_starts(**away):
+        log = nightly.folder / "worker.log"
+        wait_for("worker without a server", lambda: "while starting up" in log.read_text())
+        network.open()
+        made = {run_from(on_prefect, farm, datetime.now(UTC))}
+
+        def completed() -> bool:
+            states = {state_of(on_prefect, run) for run in made}
+            if states <= {"CRASHED", "FAILED"}:
+                made.add(run_from(on_prefect, farm, datetime.now(UTC)))
+            return "COMPLETED" in states
+
+        wait_for("completed run", completed)
+    network.close()
     assert drawn_nights(ledger) == nights
     assert [folder.name[:10] for folder in archived(CloudPath.parse("gs://survey/out"))] == nights
+
+
+def state_of(server: PrefectServer, run: str) -> str:
+    return str(server.get(f"/flow_runs/{run}")["state_type"])
+
+
+def deployed(server: PrefectServer, checkout: Path, folder: Path) -> dict[str, Any]:
+    """The deployment that Terraform's job makes, once a worker has made the pool."""
+    pool = {"work_pools": {"name": {"any_": ["hushrank"]}}}
+    wait_for("pool", lambda: server.post("/work_pools/filter", pool).json())
+    words = container(checkout, folder, 'google_cloud_run_v2_job" "deploy')
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Deployed nights/farm: workers of pool hushrank run it." in done.stdout
+    farm = deployment_of(server, "farm")
+    assert farm["schedules"][0]["schedule"]["cron"] == "0 2 * * *"
+    assert farm["global_concurrency_limit"]["limit"] == 1
+    return farm
+
+
+def test_a_pool_that_is_not_there_is_refused(nightly, command, on_prefect):
+    code, printed = command("deploy", nightly.config, "--cron", "0 2 * * *", "--pool", "none")
+    assert code == 2
+    assert "--pool none: the server has no such work pool." in printed
+    assert not nightly.ledger.exists()
 
 
 @pytest.mark.parametrize(

@@ -164,3 +164,26 @@ def test_the_job_keeps_its_identity_when_source_and_version_change(job):
     before = load_config(job.config).job_hashes()
     job.set(input__version="zoo 2", input__source={"type": "ReadFromJdbc"})
     assert load_config(job.config).job_hashes() == before
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"type": "ReadFromNowhere", "config": {}},
+        {"type": "WriteToText", "config": {"path": "secret"}},
+        {"type": "ReadFromText", "config": {"pth": "secret"}},
+    ],
+    ids=lambda source: source["type"],
+)
+def test_a_source_that_reads_nothing_is_one_sentence_at_the_command_line(job, command, source):
+    job.set(input__source=source, input__version="zoo")
+    code, printed = command("run", job.config)
+    assert code == 2
+    (line,) = [line for line in printed.splitlines() if line.startswith("input.source: ")]
+    assert line.startswith(f"input.source: {source['type']} could not be built (")
+    assert line.endswith("Nothing was read or spent.")
+    assert "secret" not in printed
+    entries = [json.loads(line) for line in job.ledger.read_text().splitlines()]
+    assert [each["event"] for each in entries][-1] == "cancel"  # and nothing was drawn
+    assert "draw" not in {each["event"] for each in entries}
+    assert not job.output.exists()

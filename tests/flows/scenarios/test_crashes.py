@@ -9,10 +9,18 @@ needs. Part of all pairs of an operation and what strikes it are tried here, all
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
-from tests.flows.crashes import NIGHTLY, STOPPING, STREAM_FIRST, STREAM_LAST, STREAM_NEXT
+from tests.flows.crashes import (
+    METERED_NEXT,
+    NIGHTLY,
+    STOPPING,
+    STREAM_FIRST,
+    STREAM_LAST,
+    STREAM_NEXT,
+)
 from tests.flows.every_method import VARIANTS
 from tests.foreign_system import foreign_system
 from tests.loaded_process import LoadedProcess, loaded_process
@@ -47,10 +55,23 @@ def test_a_night_may_be_struck_at_many_operations(struck):
 
 
 @pytest.mark.slow
-def test_a_night_may_be_struck_as_on_windows(tmp_path):
-    with loaded_process("tests.flows.strikes", ONE_THREAD | foreign_system("windows")) as process:
-        stopped_after = process.do("strike", [NIGHTLY], tmp_path, 97).returned
-    assert stopped_after.keys() >= {"none", "reserved", "drawn"}
+@pytest.mark.parametrize("system", ["windows", "macos"])
+def test_a_night_may_be_struck_as_on_another_system(system, tmp_path):
+    assert struck_as_on(system, tmp_path, 97).keys() >= {"none", "reserved", "drawn"}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("system", ["windows", "macos"])
+def test_a_night_may_be_struck_at_every_operation_as_on_another_system(system, tmp_path):
+    assert struck_as_on(system, tmp_path, 1).keys() >= {"none", "reserved", "drawn", "committed"}
+
+
+def struck_as_on(system: str, folder: Path, stride: int) -> dict[str, int]:
+    """What `struck` does with a night, in a process that lacks what the system lacks."""
+    with loaded_process("tests.flows.strikes", ONE_THREAD | foreign_system(system)) as process:
+        stopped_after: dict[str, int] = process.do("strike", [NIGHTLY], folder, stride).returned
+    return stopped_after
 
 
 @pytest.mark.slow
@@ -64,9 +85,15 @@ def test_a_night_of_a_stream_may_be_struck_at_many_operations(struck):
     assert struck(names, 211).keys() >= {"reserved", "drawn", "committed"}
 
 
+@pytest.mark.slow
+def test_a_night_of_metered_rows_may_be_struck_at_many_operations(struck):
+    """A kill between the draw and the state of who used what loses neither and spends nothing."""
+    assert struck([METERED_NEXT], 67).keys() >= {"reserved", "drawn"}
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", [STREAM_FIRST, STREAM_NEXT, STREAM_LAST])
+@pytest.mark.parametrize("name", [STREAM_FIRST, STREAM_NEXT, STREAM_LAST, METERED_NEXT])
 def test_a_night_of_a_stream_may_be_struck_at_every_operation(name, struck):
     assert struck([name], 1).keys() == STATES
 

@@ -29,6 +29,8 @@ from google.auth.credentials import AnonymousCredentials
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.nights import dataflow_template
+from hushrank.flows.reading import ReadingError
+from hushrank.flows.run import reader_process
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.pipelines.reduce import kind as execution
@@ -175,8 +177,39 @@ def test_what_is_staged_is_the_graph_and_the_image(tmp_path, emulator, anybody):
     assert not [path for path in staged if "main_session" in path or path.endswith(".tar.gz")]
 
 
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (None, "reduce: Beam checked the job and did not send it (dry run): no row was read."),
+        ("RUNNING", "reduce: the job took longer than runner.max_hours, so it was stopped."),
+        ("CANCELLED", "reduce: the engine ended the job as CANCELLED."),
+    ],
+)
+def test_how_an_engine_ended_a_job_is_said_in_a_sentence(monkeypatch, tmp_path, state, said):
+    cancelled = []
+
+    class Ended:
+        def run(self) -> Ended:
+            return self
+
+        def wait_until_finish(self, _: int) -> str | None:
+            return state
+
+        def cancel(self) -> None:
+            cancelled.append(state)
+
+    job = reduction_of("wins", tmp_path, Engine(Runner.DATAFLOW, ARGUMENTS))
+    monkeypatch.setattr(execution, "_pipeline", lambda _: Ended())
+    monkeypatch.setattr(reduce, "run", lambda _: execution.execute(job, lambda *_: None))
+    with pytest.raises(ReadingError) as raised:
+        reader_process._reduce(job)
+    assert str(raised.value) == f"{said} No budget was spent."
+    assert cancelled == (["RUNNING"] if state == "RUNNING" else [])
+    assert not (Path(job.confidential) / "error.txt").exists()
+
+
 NIGHT = "2026-11-20"
-NOT_SENT = "the job has not ended, or the engine stopped it: None"
+NOT_SENT = "Beam checked the job and did not send it"
 
 
 @pytest.mark.engine

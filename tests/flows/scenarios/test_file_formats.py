@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pyreadstat
 import pytest
 import yaml
 
 from tests.flows.conftest import ITEMS, answers
-from tests.written_files import BINARY, WRITERS
+from tests.written_files import BINARY, OF_PROGRAMS, WRITERS, write_workbook
 
 NAMED = [*ITEMS]
 
@@ -56,7 +60,7 @@ def test_every_format_is_ranked_like_parquet(survey, command, counts, name):
     assert exact(survey, command, input__paths=[name], output=f"as {name}") == counts
 
 
-@pytest.mark.parametrize("name", [*BINARY, "rows.csv.zst"])
+@pytest.mark.parametrize("name", [*BINARY, *OF_PROGRAMS, "rows.csv.zst"])
 def test_a_file_cut_short_spends_nothing(survey, command, name):
     path = survey.folder / name
     WRITERS[name](named(), path)
@@ -69,6 +73,47 @@ def test_a_file_cut_short_spends_nothing(survey, command, name):
     assert survey.published() == []
     _, balance = command("ledger", "show", survey.config)
     assert "epsilon 5.00" in balance or "5.00" in balance
+
+
+@pytest.mark.parametrize("name", ["exam.xlsx", "exam.sav"])
+def test_a_file_of_a_teacher_comes_to_the_page_in_five_commands(
+    tmp_path, monkeypatch, command, name
+):
+    """The difficulties are those of the same sheets as CSV."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    right = (rng.random((2000, 5)) < np.linspace(0.8, 0.3, 5)).astype(int)
+    columns = {"pupil": np.arange(2000), **{f"Q{i + 1}": right[:, i] for i in range(5)}}
+    rows = [[*map(int, row)] for row in zip(*columns.values(), strict=True)]
+    Path("exam.csv").write_text(
+        "\n".join(",".join(map(str, row)) for row in [columns, *rows]) + "\n"
+    )
+    if name == "exam.xlsx":
+        write_workbook({"answers": [[*columns], *rows]}, Path(name))
+    else:
+        pyreadstat.write_sav(pd.DataFrame(columns), name)
+    found = []
+    for file in (name, "exam.csv"):
+        job = Path(file).suffix[1:] + ".yaml"
+        code, printed = command("init", file, "--out", job)
+        assert code == 0, printed
+        text = Path(job).read_text()
+        chosen = {"missing": "wrong", "epsilon": "8.0", "max_contributions": "5"}
+        for key, value in {**chosen, "words": "null"}.items():
+            text = re.sub(rf"^  {key}:  .*", f"  {key}: {value}", text, flags=re.MULTILINE)
+        Path(job).write_text(text)
+        for step in ("validate", "run"):
+            code, printed = command(step, job)
+            assert code == 0, printed
+        (release,) = Path("out").glob("*/release.json")
+        told = json.loads(release.read_text())
+        assert (release.parent / "report.html").exists()
+        found.append({line["item"]: line["score"] for line in told["ranking"]})
+        shutil.rmtree("out")
+        shutil.rmtree(".hushrank")
+    assert found[0].keys() == set(list(columns)[1:])
+    for item, score in found[0].items():  # noise of epsilon 8
+        assert score == pytest.approx(found[1][item], abs=0.3)
 
 
 def test_folders_are_groups(survey, command):

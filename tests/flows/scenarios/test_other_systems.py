@@ -112,6 +112,34 @@ def test_a_run_draws_once_and_its_files_are_private_on_another_system(survey, sy
     assert not [path for path in work.rglob("*") if "exact" in path.name]
 
 
+@pytest.mark.engine
+@pytest.mark.parametrize("system", ["windows", "macos"])
+def test_nights_by_prefect_and_beam_are_drawn_once_on_another_system(survey, on_prefect, system):
+    nights = ["2026-11-19", "2026-11-20"]
+    for seed, night in enumerate(nights):
+        pq.write_table(answers(50, seed), survey.folder / f"{night}.parquet")
+    survey.set(
+        name=f"on-{system}",
+        input__paths=["{date}.parquet"],
+        runner={"kind": "local", "beam": True},
+        confidential="Ännes work",
+        ledger__path="Ännes ledger/ledger.jsonl",
+    )
+    backfill = ("backfill", survey.config, "--from", nights[0], "--to", nights[1], "--prefect")
+    first, second = (python(survey, system, "-m", "hushrank", *backfill) for _ in range(2))
+    assert first.returncode == second.returncode == 0, first.stdout + first.stderr
+    assert [f"{night}  released; spent" in first.stdout for night in nights] == [True, True]
+    assert second.stdout.count("released before; nothing was spent") == 2
+    runs = on_prefect.flow_runs(flow_runs={"name": {"like_": f"on-{system}-"}})
+    assert [each["state_type"] for each in runs] == ["COMPLETED"] * 2
+    work, ledger = survey.folder / "Ännes work", survey.folder / "Ännes ledger"
+    assert modes(work) | modes(ledger) <= {"600", "700"}
+    lines = (ledger / "ledger.jsonl").read_text().splitlines()
+    assert [json.loads(line)["event"] for line in lines].count("draw") == 2
+    assert [folder.name[:10] for folder in archived(survey.output)] == nights
+    assert not [path for path in work.rglob("*") if "exact" in path.name]
+
+
 @pytest.mark.slow
 def test_a_table_in_memory_leaves_no_rows_on_windows(survey):
     script = survey.folder / "script.py"

@@ -53,7 +53,7 @@ def survey(tmp_path: Path) -> Survey:
         },
         "items": {"names": NAMES},
         "groups": {"column": "precinct", "values": CODES, "districts": DISTRICTS},
-        "privacy": EXACT,
+        "privacy": {**EXACT},
         "method": "precinct-table",
         "output": "out",
         "confidential": "work",
@@ -148,14 +148,52 @@ def test_an_empty_first_place_counts_as_skipped_ranks_do(survey, command, skippe
     )
 
 
+def test_no_valid_vote_is_a_cell_where_the_operator_lists_it(survey, command):
+    """Blank ballots, unknown names and names that stand twice; of a listed precinct alone."""
+    odd = [["", "", ""], ["nobody", "Ada", ""], ["Bo", "Bo", ""], ["Ada", "", ""]]
+    rows = [[f"{n}-{k}", "001", *each] for n, each in enumerate(odd) for k in range(30)]
+    write(survey.folder / "votes.csv", [*rows, ["x", "999", "", "", ""]])
+    found = []
+    for name in (None, "No valid vote"):
+        names = [*NAMES, *([] if name is None else [name])]
+        survey.set(input__no_valid_vote=name, items={"names": names}, output=f"out{len(names)}")
+        code, printed = command("run", survey.config, "--direct")
+        assert code == 0, printed
+        assert command("verify", survey.folder / f"out{len(names)}")[0] == 0
+        rows = table(survey.folder / f"out{len(names)}")
+        found.append({row["item"]: int(row["votes"]) for row in rows if row["code"] == "001"})
+    plain = {"Ada": 30, "Bo": 0, "Cleo": 0}
+    assert found == [plain, {**plain, "No valid vote": 90}]
+    code, printed = command("run", survey.set(method="kemeny", groups=None).config, "--direct")
+    assert code == 2
+    assert "input.no_valid_vote: is for method: precinct-table" in " ".join(printed.split())
+
+
+def test_margins_of_a_precinct_hold_for_all_of_its_candidates_at_once(survey, command):
+    """Beside the best other one; the law of their reach is in tests of the estimation."""
+    survey.set(privacy={**EXACT, "epsilon": 3.0})
+    assert command("run", survey.config, "--direct")[0] == 0
+    assert command("verify", survey.output)[0] == 0
+    rows = table(survey.output)
+    for code in CODES:
+        own = [row for row in rows if row["code"] == code]
+        noisy = [float(row["noisy"]) for row in own]
+        for row, number in zip(own, noisy, strict=True):
+            others = [each for each in noisy if each is not number]
+            assert float(row["margin"]) == pytest.approx(number - max(others), abs=1e-5)
+            assert float(row["margin_low"]) < float(row["margin"]) < float(row["margin_high"])
+    page = (survey.output / "report.html").read_text()
+    assert "Leads, by noisy numbers" in page
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({"groups": None}, "groups: missing; method: precinct-table counts first places"),
         (
-            {"method": "kemeny"},
-            "groups: does not go with method: kemeny, which ranks all rows together; write method:"
-            " precinct-table, which counts first places in each group",
+            {"method": "instant-runoff"},
+            "groups: does not go with method: instant-runoff, whose counts are of all rankings"
+            " together; write method: ",
         ),
         (
             {"input__columns__weight": "w"},
@@ -167,6 +205,7 @@ def test_an_empty_first_place_counts_as_skipped_ranks_do(survey, command, skippe
         ),
         ({"groups__column": "1st"}, "groups.column: 1st is a column of the ranking already"),
         ({"groups__districts": {"North": CODES[:2]}}, "groups.districts: must list each of"),
+        ({"method": "kemeny"}, "groups.districts: is for method: precinct-table; remove it"),
         ({"rules": ["plurality"]}, "rules: plurality needs method: footrule"),
         ({"privacy__unit": "local"}, "adds noise after counting, which privacy.unit: local"),
     ],

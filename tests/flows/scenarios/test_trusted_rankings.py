@@ -24,7 +24,7 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.privacy.ranking_sensitivity import Part, ranking_sensitivity
-from hushrank.verifier.verify_release import Findings, Wrong, check_election
+from hushrank.verifier.verify_release import Findings, Wrong, check_elections
 from tests.flows.conftest import Survey
 from tests.flows.scenarios.test_rankings import (
     BEST_FIRST,
@@ -359,7 +359,7 @@ def findings(release, election):
     """What the verifier calls wrong in this election of the release."""
     said = Findings()
     try:
-        check_election({**release, "election": election}, said)
+        check_elections({**release, "election": election}, said, 1)
     except Wrong as error:
         said.check(good=False, wrong=str(error))
     return [text for kind, text in said.lines if kind == "WRONG"]

@@ -34,7 +34,9 @@ NUMBERS: tuple[Check, ...] = (
     *(verifier.check_form, verifier.check_draws, verifier.check_claim, verifier.check_public),
     *(verifier.check_numbers, verifier.check_words),
     lambda certificate, _, say: verifier.check_texts(certificate, say),
-    lambda _, release, say: verifier.check_scores(release, say),
+    lambda certificate, release, say: verifier.check_scores(
+        release, say, verifier.bundle_of(certificate).groups
+    ),
     lambda _, release, say: verifier.check_errors(release, say),
 )
 

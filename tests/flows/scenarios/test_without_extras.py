@@ -81,6 +81,7 @@ REFUSED: list[tuple[str, list[str], dict[str, Any]]] = [
     ("iceberg", ["init", "iceberg://lake/arena.battles"], {}),
     ("delta", ["init", "delta:battles"], {}),
     ("bigquery", ["init", "bigquery://p.arena.battles"], {}),
+    ("sheets", ["init", "exam.xlsx"], {}),
 ]
 
 
@@ -147,6 +148,7 @@ def test_what_needs_an_extra_is_refused_before_anything_is_written(survey, hidde
     for each in (extra for extra in EXTRAS if extra not in ("gcp", "towers")):
         assert is_installed(each), f"{each} would be refused anyway"
         assert any(extra == each for extra, *_ in REFUSED)
+    (survey.folder / "exam.xlsx").write_bytes(b"PK")
     base, commands = survey.settings, []
     for number, (_, words, changes) in enumerate(REFUSED):
         survey.settings = json.loads(json.dumps(base))

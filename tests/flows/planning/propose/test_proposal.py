@@ -270,9 +270,21 @@ def test_a_column_name_that_a_terminal_would_obey_is_not_proposed():
             " make them with: jq -c '.[]' a.json > a.jsonl",
         ),
         (
+            "a.ods",
+            b"PK",
+            "a.ods: is a spreadsheet; save it as .xlsx, or as CSV (UTF-8, columns separated by"
+            " commas)",
+        ),
+        (
             "a.xlsx",
             b"PK",
-            "a.xlsx: is a spreadsheet; save it as CSV (UTF-8, columns separated by commas)",
+            "a.xlsx: not a readable Excel file (.xlsx): truncated, damaged, or with a password."
+            " Write it again.",
+        ),
+        (
+            "a.sav",
+            b"$FL2",
+            "a.sav: not a complete SPSS file (truncated or damaged). Write it again.",
         ),
         ("a.jsonl", b'{"user": 1}\n[1]\n', "a.jsonl: damaged, not readable as jsonl"),
         ("a.jsonl", b'{"user": 1}\n{secret\n', "a.jsonl: damaged, not readable as jsonl"),

@@ -32,6 +32,7 @@ from hushrank.flows.run.job import read_survey
 from hushrank.flows.trust.audit import audit as whole
 from hushrank.flows.trust.audit import central
 from hushrank.flows.trust.audit.result import Part
+from hushrank.pipelines.reduce.reduction_job import NightOfStream
 from hushrank.privacy import stream as stream_module
 from hushrank.privacy.exact_minimiser import GriddedNoise, gridded
 from hushrank.privacy.noise import NoiseLaw, add_noise
@@ -55,6 +56,10 @@ ADDED: Settings = {**USER, "adjacency": "add-remove"}
 PUBLIC: Settings = {**USER, "public_graph": True, "public_graph_statement": "everybody has all"}
 LOCAL: Settings = {"unit": "local", "epsilon": 2.0}
 TRUSTED: Settings = {"unit": "user", "epsilon": 1.0, "max_contributions": 2}
+METERED: Settings = {
+    "nights": 6, "participation": {"rows": 2, "pair_gap": 3}, "show": "cumulative",
+    "first": "2026-01-01",
+}  # fmt: skip
 STREAM: Settings = {
     "nights": 365, "participations": 14, "gap": 28, "show": {"window": 28}, "first": "2026-12-01"
 }  # fmt: skip
@@ -108,7 +113,19 @@ JOBS: dict[str, Settings] = {
     "totals, Gaussian, added": job(
         SHEETS, {**GAUSSIAN, "max_contributions": 12, "adjacency": "add-remove"}, "totals"
     ),
+    "totals, bands": job(
+        SHEETS,
+        {**GAUSSIAN, "max_contributions": 12, "adjacency": "add-remove"},
+        "totals",
+        model={"bands": 3},
+    ),
     "totals of points": job({**SHEETS, "points": 2}, {**USER, "max_contributions": 12}, "totals"),
+    "totals of points, groups": job(
+        {**SHEETS, "points": 2},
+        {**USER, "max_contributions": 12},
+        "totals",
+        groups={"column": "g", "values": ["a", "b"]},
+    ),
     "totals, groups": job(
         SHEETS,
         {**GAUSSIAN, "max_contributions": 12},
@@ -119,6 +136,12 @@ JOBS: dict[str, Settings] = {
     "kemeny": job(RANKED, TRUSTED, "kemeny"),
     "bradley-terry": job(RANKED, {**TRUSTED, "noise": "gaussian", "delta": 1e-6}, "bradley-terry"),
     "footrule": job(RANKED, TRUSTED, "footrule"),
+    "borda, groups": job(
+        {**RANKED, "layout": "list", "columns": {"user": "user"}},
+        TRUSTED,
+        "borda",
+        groups={"column": "g", "values": ["a", "b", "c"]},
+    ),
     "precincts": job(
         {**RANKED, "layout": "list", "columns": {"user": "user"}},
         TRUSTED,
@@ -136,6 +159,12 @@ JOBS: dict[str, Settings] = {
         GAUSSIAN,
         "noisy-counts",
         schedule={"stream": STREAM},
+    ),
+    "stream, metered rows": job(
+        {**COMPARED, "paths": ["rows-{date}.csv"]},
+        GAUSSIAN,
+        "noisy-pairs",
+        schedule={"stream": METERED},
     ),
     "debiased-rr": job(TIED, {**LOCAL, "budget": "per_user"}, "debiased-rr"),
     "debiased-rr, one answer": job(TIED, LOCAL, "debiased-rr"),
@@ -209,6 +238,17 @@ def in_two_precincts(patch: pytest.MonkeyPatch) -> None:
         return release(first_places + np.roll(first_places, 1, axis=0), *how)
 
     patch.setattr(precinct_table, "release_precincts", twice)
+
+
+def groups_at_the_cost_of_one(patch: pytest.MonkeyPatch) -> None:
+    """Noise as if nobody could move to another group."""
+    for name in ("calibrate_rankings", "spread_weights"):
+        found = getattr(trusted_rankings, name)
+
+        def of_one(*how: Any, n_groups: int, _found: Any = found, **more: Any) -> Any:
+            return _found(*how, **more)
+
+        patch.setattr(trusted_rankings, name, of_one)
 
 
 def one_level_is_charged(patch: pytest.MonkeyPatch) -> None:
@@ -312,6 +352,19 @@ def right_answers_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(totals, "release_sheet_totals", wrong)
 
 
+def also_in_bands_below(patch: pytest.MonkeyPatch) -> None:
+    """A sheet counts in its band of raw scores and in all bands below, at the cost of one."""
+    right = totals.release_sheet_totals
+
+    def wrong(counted: Any, calibration: Any, bits: Any) -> Any:
+        entries, shape = counted.entries.copy(), counted.shape
+        by_band = entries[: shape.n_answers].reshape(shape.bands, shape.n_items)
+        entries[: shape.n_answers] = by_band[::-1].cumsum(axis=0)[::-1].ravel()
+        return right(replace(counted, entries=entries), calibration, bits)
+
+    patch.setattr(totals, "release_sheet_totals", wrong)
+
+
 def histogram_for_free(patch: pytest.MonkeyPatch) -> None:
     """Sheets by raw score are left out of the sensitivity."""
     right = sheet_totals.sheet_totals_sensitivity
@@ -366,6 +419,15 @@ def one_night_is_charged(patch: pytest.MonkeyPatch) -> None:
         return replace(charged, terms=terms)
 
     patch.setattr(common, "stream_of", wrong)
+
+
+def other_meter(**changes: int) -> Plant:
+    """Rows are metered by other terms than the noise was computed for."""
+
+    def wrong(**given: Any) -> NightOfStream:
+        return NightOfStream(**{**given, "terms": replace(given["terms"], **changes)})
+
+    return lambda patch: patch.setattr(central, "NightOfStream", wrong)
 
 
 def nights_share_noise(patch: pytest.MonkeyPatch) -> None:
@@ -454,16 +516,20 @@ BUGS: dict[str, Bug] = {
     "half the noise, public graph": Bug("pairs, public graph", less_noise(central_noise)),
     "half the noise, tests": Bug("spectral", less_noise(measurements)),
     "half the noise, totals": Bug("totals", less_noise(sheet_totals)),
+    "half the noise, points, groups": Bug("totals of points, groups", less_noise(point_totals)),
     "half the noise, points": Bug("totals of points", less_noise(point_totals)),
     "scores of points for free": Bug("totals of points", scores_of_points_for_free, 2_500),
     "right answers alone": Bug("totals, Gaussian, added", right_answers_alone),
     "right answers alone, by group": Bug("totals, groups", right_answers_alone),
+    "half the noise, bands": Bug("totals, bands", less_noise(sheet_totals)),
+    "a sheet in several bands": Bug("totals, bands", also_in_bands_below),
     "sheets by score for free": Bug("totals", histogram_for_free, 2_500),
     "how many sheets count is told": Bug("totals, Gaussian, added", sheets_told),
     "half the noise, borda": Bug("borda", less_noise(ranking_counts)),
     "half the noise, kemeny": Bug("kemeny", less_noise(ranking_counts)),
     "half the noise, bradley-terry": Bug("bradley-terry", less_noise(ranking_counts)),
     "half the noise, footrule": Bug("footrule", less_noise(ranking_counts)),
+    "groups of rankings at the cost of one": Bug("borda, groups", groups_at_the_cost_of_one),
     "a voter in two precincts": Bug("precincts", in_two_precincts),
     "levels at the cost of one": Bug("precincts", one_level_is_charged),
     "each round pays nothing for the others": Bug(
@@ -494,6 +560,8 @@ BUGS: dict[str, Bug] = {
     "no noise on zeros": Bug("counts", drawn_by(none_on_zeros), 3_000),
     "one night is charged": Bug("stream", one_night_is_charged),
     "nights share their noise": Bug("stream", nights_share_noise, 3_000),
+    "the gap of pairs is not kept": Bug("stream, metered rows", other_meter(gap=1), 3_000),
+    "rows are not metered": Bug("stream, metered rows", other_meter(rows=99, burst=99), 3_000),
     "half the noise, win-loss": Bug("win-loss", less_noise(central_noise)),
     "half the noise, stream": Bug("stream", less_noise(stream_module)),
     "half the noise, one-shot": Bug("one-shot", less_noise(noisy_counts), 20_000),

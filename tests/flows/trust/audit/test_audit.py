@@ -46,10 +46,11 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs, ties"),
     *("pairs, public graph", "win-loss", "one-shot", "spectral", "borda", "bradley-terry"),
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
-    *("footrule", "instant-runoff", "stream", "debiased-rr", "laplace-rr", "spectral-rr"),
-    *("mallows", "precincts"),
+    *("footrule", "instant-runoff", "stream", "stream, metered rows", "debiased-rr", "laplace-rr"),
+    *("spectral-rr", "mallows", "precincts", "borda, groups"),
     *("random-pairs, hidden items", "auto", "personalized", "spectral, look", "footrule, look"),
-    *("totals", "totals, Gaussian, added", "totals, groups", "totals of points"),
+    *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
+    "totals of points, groups",
 )
 COUNTED = (  # all jobs that add noise to counts and release them
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),
@@ -57,7 +58,8 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs"),
     *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
-    *("totals", "totals, Gaussian, added", "totals, groups", "totals of points", "precincts"),
+    *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
+    *("stream, metered rows", "totals of points, groups", "precincts", "borda, groups"),
 )
 FAULTS = (
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
@@ -67,6 +69,7 @@ FAULTS = (
     *("the noise of wins alone", "L + 1 answers count", "pairs are not distinct", "no item cap"),
     *("weights are not clipped", "heavy people do not shrink", "the same noise on all counts"),
     *("the same noise in every run", "no noise on zeros", "one night is charged"),
+    *("the gap of pairs is not kept", "rows are not metered"),
     *("nights share their noise", "thresholds of twice the epsilon, debiased-rr"),
     *("thresholds of twice the epsilon, spectral-rr", "thresholds of twice the epsilon, mallows"),
     "thresholds of twice the epsilon, random-pairs, hidden items",
@@ -74,9 +77,11 @@ FAULTS = (
     *("a quarter of the noise, covariates", "half the noise, fit on a public graph"),
     "each round pays nothing for the others",
     *("adjacency confused, borda", "twice L count, spectral", "half the noise, totals"),
-    *("half the noise, points", "scores of points for free"),
+    *("half the noise, points", "half the noise, points, groups", "scores of points for free"),
     *("a voter in two precincts", "levels at the cost of one"),
+    "groups of rankings at the cost of one",
     *("right answers alone", "right answers alone, by group"),
+    *("half the noise, bands", "a sheet in several bands"),
     *("sheets by score for free", "how many sheets count is told"),
 )
 

@@ -11,7 +11,7 @@ import pytest
 from hushrank.flows.methods.counts import noisy_counts, noisy_pairs, tie_outcomes, win_loss
 from hushrank.flows.methods.formulas import Formula, bounds_of, sides_of
 from hushrank.flows.methods.likelihood.draws import OF_EXPOSURES, OF_SCORES
-from hushrank.flows.methods.rankings.trusted_rankings import rankings_formula
+from hushrank.flows.methods.rankings.sensitivity_formulas import rankings_formula
 from hushrank.flows.methods.responses import spectral, totals
 from hushrank.privacy import sensitivity as derivations
 from hushrank.privacy.objective_perturbation import LossBounds, gradient_sensitivity
@@ -144,15 +144,18 @@ def test_test_answers_and_rankings():
             {Part.NETS: 3, Part.SQUARES: 1, Part.RANKINGS: 7},
             {Part.PLACES: 2, Part.RANKINGS: 1},
         ):
-            wanted = ranking_sensitivity(params, n, weights)
-            assert comes_to(rankings_formula(params, n, weights)) == wanted
-            for below in (n, n + 1, n + 3):
-                wanted = ranking_below_sensitivity(params, n, weights, below)
-                assert comes_to(rankings_formula(params, n, weights, below=below)) == wanted
-        for below in (n, n + 1, n + 3):
-            weights = margin_weights(params, n, below=below)
-            wanted = ranking_below_sensitivity(params, n, weights, below)
-            assert comes_to(rankings_formula(params, n, weights, below=below)) == wanted
+            for groups in (1, 3):
+                wanted = ranking_sensitivity(params, n, weights, groups)
+                assert comes_to(rankings_formula(params, n, weights, n_groups=groups)) == wanted
+                for below in (n, n + 1, n + 3):
+                    wanted = ranking_below_sensitivity(params, n, weights, below, groups)
+                    how = {"below": below, "n_groups": groups}
+                    assert comes_to(rankings_formula(params, n, weights, **how)) == wanted
+        for below, groups in product((n, n + 1, n + 3), (1, 3)):
+            weights = margin_weights(params, n, below=below, n_groups=groups)
+            wanted = ranking_below_sensitivity(params, n, weights, below, groups)
+            how = {"below": below, "n_groups": groups}
+            assert comes_to(rankings_formula(params, n, weights, **how)) == wanted
 
 
 @pytest.mark.parametrize("even", [True, False])

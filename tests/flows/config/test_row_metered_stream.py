@@ -1,0 +1,116 @@
+"""`schedule.stream.participation`: a person's rows are counted in place of nights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import calibrate, load_config
+from hushrank.privacy.stream_encoder import ONE, RowTerms, Terms
+from tests.flows.config.test_survey import write
+
+STREAM = {
+    "nights": 365,
+    "participation": {"rows": 60, "pair_gap": 28},
+    "show": {"window": 28},
+    "first": "2026-11-20",
+}
+GAUSSIAN = {"unit": "user", "noise": "gaussian", "rho": 0.1, "max_contributions": 15}
+USUAL = {"input.paths": ["survey/{date}.parquet"], "privacy": GAUSSIAN, "method": "noisy-pairs"}
+ONE_ROW = {"method": "noisy-counts", "privacy": GAUSSIAN | {"max_contributions": 1}}
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def job(changes: dict[str, Any] | None = None, **stream: Any) -> Path:
+    content = {key: value for key, value in (STREAM | stream).items() if value is not None}
+    return write(USUAL | {"schedule": {"stream": content}} | (changes or {}))
+
+
+def test_rows_are_counted_with_a_third_of_them_at_first():
+    config = load_config(job())
+    assert config.schedule.stream.terms == RowTerms(nights=365, rows=60, gap=28, burst=20)
+    mechanism = calibrate(config).mechanism
+    squares = sum(each**2 for each in mechanism.stream.encoder.coefficients)
+    assert mechanism.stream.encoder.bands == 28
+    assert mechanism.sensitivity.l2_squared == 2 * 60 * squares  # replace-one
+    assert squares > ONE**2
+
+
+@pytest.mark.parametrize("most", [1, 15])
+def test_the_bound_of_a_night_is_not_in_the_noise(most):
+    privacy = {"privacy": GAUSSIAN | {"max_contributions": most}}
+    found = calibrate(load_config(job(privacy))).mechanism.sensitivity
+    assert found == calibrate(load_config(job())).mechanism.sensitivity
+
+
+def test_laplace_noise_takes_the_sum_of_all_rows():
+    laplace = {"privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 3}}
+    mechanism = calibrate(load_config(job(laplace))).mechanism
+    assert mechanism.stream.encoder.bands == 1
+    assert mechanism.sensitivity.l1 == 2 * 60 * ONE
+    assert mechanism.spend.epsilon == 1.0
+
+
+def test_pairs_are_distinct_without_a_word():
+    assert load_config(job()).privacy.distinct_pairs
+    with pytest.raises(ConfigError, match=r"privacy.distinct_pairs: must be true with schedule"):
+        load_config(job({"privacy": GAUSSIAN | {"distinct_pairs": False}}))
+
+
+def test_one_row_a_night_is_a_night():
+    config = load_config(job(ONE_ROW, participation={"rows": 30, "gap": 7}))
+    assert config.schedule.stream.terms == Terms(nights=365, participations=30, gap=7)
+    assert calibrate(config).mechanism.stream.encoder.bands == 7
+
+
+@pytest.mark.parametrize(
+    ("changes", "participation", "says"),
+    [
+        ({"method": "noisy-counts"}, STREAM["participation"], "does not bound what a person moves"),
+        ({"method": "noisy-counts"}, {"rows": 9, "gap": 7}, "max_contributions: 1"),
+        ({}, {"rows": 9, "gap": 7}, "is for method: noisy-counts with privacy.max_contributions"),
+        ({"method": "one-shot", "top_k": 2}, {"rows": 9, "gap": 7}, "is for method: noisy-counts"),
+    ],
+)
+def test_rows_are_metered_where_that_bounds_what_a_person_moves(changes, participation, says):
+    with pytest.raises(ConfigError, match=r"schedule.stream") as refused:
+        load_config(job(changes, participation=participation))
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("stream", "says"),
+    [
+        ({"participation": {"rows": 0, "pair_gap": 7}}, "participation.rows: must be >= 1"),
+        ({"participation": {"rows": 9, "pair_gap": 0}}, "participation.pair_gap: must be >= 1"),
+        ({"participation": {"rows": 9}}, "participation.pair_gap: name either pair_gap"),
+        ({"participation": {"rows": 9, "pair_gap": 7, "gap": 7}}, "name either pair_gap"),
+        (
+            {"participation": {"rows": 9, "pair_gap": 7, "burst": 10}},
+            "participation.burst: must be at most rows (9), got 10",
+        ),
+        ({"participation": {"rows": 9, "gap": 7, "burst": 3}}, "burst: goes with pair_gap"),
+        ({"bands": 29, "show": "cumulative"}, "bands: must be at most pair_gap (28), got 29"),
+        ({"gap": 7}, "gap: not with participation"),
+        ({"participation": None}, "participations: missing"),
+        ({"participation": None, "participations": 3}, "gap: missing"),
+    ],
+)
+def test_bad_terms_are_refused(stream, says):
+    with pytest.raises(ConfigError) as refused:
+        load_config(job(**stream))
+    assert says in str(refused.value)
+
+
+def test_every_term_makes_another_stream():
+    first = load_config(job()).job_hash()
+    for changed in ({"rows": 61}, {"pair_gap": 27}, {"burst": 21}):
+        participation = {"rows": 60, "pair_gap": 28, **changed}
+        assert load_config(job(participation=participation)).job_hash() != first
