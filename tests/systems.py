@@ -42,6 +42,7 @@ LINUX_ALONE = {
 NOT_ON_WINDOWS = {
     "tests/flows/backup": _MODES,
     "tests/flows/bad_inputs": _MODES,
+    "tests/flows/board/test_board.py": _MODES,
     "tests/flows/interfaces/cli/test_clean.py": _MODES,
     "tests/flows/interfaces/cli/test_score_command.py": _MODES,
     "tests/flows/interfaces/python/test_table_files.py": _MODES,

@@ -279,7 +279,8 @@ WRONG_VALUES = [
     ),
     (
         {"input.format": "xlsx"},
-        "input.format: must be parquet, csv, jsonl, avro, orc, arrow or preflib, got 'xlsx'",
+        "input.format: must be parquet, csv, jsonl, avro, orc, arrow, preflib, excel or spss, got"
+        " 'xlsx'",
     ),
     (
         {"input.kind": "ballots"},
