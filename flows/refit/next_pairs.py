@@ -107,6 +107,10 @@ def next_pairs(
         ConfigError: there is no release, its method does not condition on who met whom, or it does
             not say how far its scores may be off.
     """
+    if not 0 < more <= MOST_TIMES:
+        raise ConfigError(f"more: must be above 0 and at most {MOST_TIMES:g}, got {more}")
+    if top is not None and top < 1:
+        raise ConfigError(f"top: must be at least 1, got {top}; write the best items you seek")
     file = _file_of(source, load_config)
     release = load_release(file)
     if release.method not in CONDITION_ON_PAIRS:
@@ -118,8 +122,6 @@ def next_pairs(
     k = min(USUAL_BEST, n // 2) if top is None else top
     if not 1 <= k < n:
         raise ConfigError(f"top: must be from 1 to {n - 1}, got {k}; write the best items you seek")
-    if not 0 < more <= MOST_TIMES:
-        raise ConfigError(f"more: must be above 0 and at most {MOST_TIMES:g}, got {more}")
     return _chosen(release, release.errors.on_link(release.scale), k, more)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hushrank.flows.board.write import BoardSite, write_board
+from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.interfaces.python.configuration import PathLike
 from hushrank.flows.methods.registry import load_config
@@ -27,4 +28,6 @@ def board(*sources: PathLike, out: PathLike, url: str | None = None) -> BoardSit
         ConfigError: no release can be shown, `url` is no https:// address, or `out` holds other
             files or cannot be written.
     """
+    if not sources:
+        raise ConfigError("sources: name the YAML file of a job, or its output folder")
     return write_board(outputs_of(map(str, sources), load_config), Path(out), url)

@@ -144,6 +144,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "inspect": {"answers": TABLE, **JOB},
     "estimate": {"matrices": "pairs.csv"},
     "pool": {},
+    "next_pairs": {"release": "out"},
+    "board": {"out": "site"},
     "privatize": {"answers": TABLE, "epsilon": 1.0, **COLUMNS},
     "read_release": {},
     "history": {},
@@ -164,7 +166,11 @@ CALLS: dict[str, dict[str, Any]] = {
     },
 }
 # What a message calls an argument instead, or what it names first.
-FURTHER_NAMES = {"answers": ("the table",), "two_towers": ("features",)}
+FURTHER_NAMES = {
+    **{"answers": ("the table",), "two_towers": ("features",)},
+    **dict.fromkeys(("out", "url"), ("sources",)),  # there are none
+    **dict.fromkeys(("more", "top"), ("out: cannot be read",)),  # of the release
+}
 
 
 class Reached(Exception):  # noqa: N818
