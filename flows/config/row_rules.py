@@ -249,7 +249,7 @@ def problems_of_stream(config: Sections, methods: Methods) -> Problems:
     yield from _problems_of_nights(config)
     yield from _problems_of_its_guarantee(config.privacy, config.schedule.stream)
     if config.schedule.stream.participation is not None:
-        yield from _problems_of_its_rows(config, config.schedule.stream.participation)
+        yield from _problems_of_its_rows(config, config.schedule.stream.participation, methods)
 
 
 def _problems_of_nights(config: Sections) -> Problems:
@@ -301,16 +301,22 @@ def _problems_of_its_guarantee(privacy: PrivacyConfig, stream: StreamConfig) -> 
         )
 
 
-def _problems_of_its_rows(config: Sections, participation: ParticipationConfig) -> Problems:
+def _problems_of_its_rows(
+    config: Sections, participation: ParticipationConfig, methods: Methods
+) -> Problems:
     """Refuse terms that count rows where they do not bound what a person moves."""
-    key, method = f"{STREAM}.participation", config.method
+    key, metered = f"{STREAM}.participation", methods[config.method].metered
+    by_pairs, by_rows = (
+        " or ".join(name for name, each in methods.items() if each.metered == terms)
+        for terms in ("pair_gap", "gap")
+    )
     if participation.pair_gap is not None:
-        if method != "noisy-pairs":
+        if metered != "pair_gap":
             yield (
                 key,
-                "with pair_gap is for method: noisy-pairs. Rows on two pairs may count for the same"
-                f" item, so a gap of pairs does not bound what a person moves in {method}; set"
-                " method: noisy-pairs, or write participations and gap",
+                f"with pair_gap is for method: {by_pairs}. Rows on two pairs may count for the same"
+                f" item, so a gap of pairs does not bound what a person moves in {config.method};"
+                f" set method: {by_pairs}, or write participations and gap",
             )
         if not config.privacy.distinct_pairs:
             yield (
@@ -318,11 +324,11 @@ def _problems_of_its_rows(config: Sections, participation: ParticipationConfig) 
                 f"must be true with {key}, which counts the same two items once a night; remove"
                 " this line",
             )
-    elif method != "noisy-counts" or config.privacy.max_contributions != 1:
+    elif metered != "gap" or config.privacy.max_contributions != 1:
         yield (
             key,
-            "with gap is for method: noisy-counts with privacy.max_contributions: 1, where a night"
-            " has one row of a person; write participations and gap, or for method: noisy-pairs"
+            f"with gap is for method: {by_rows} with privacy.max_contributions: 1, where a night"
+            f" has one row of a person; write participations and gap, or for method: {by_pairs}"
             " pair_gap",
         )
 

@@ -20,6 +20,7 @@ from hushrank.estimation.common.pair_separation import ScoreErrors
 from hushrank.estimation.comparisons import next_pairs as choice
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import facts_of_methods
 from hushrank.flows.refit.model import release_file
 from hushrank.flows.release.archive import RELEASE
 from hushrank.flows.release.boards import MOST_LISTED
@@ -29,7 +30,6 @@ from hushrank.flows.statement.record import Record
 from hushrank.transforms.common.plain_text import write_cell
 from hushrank.transforms.storage.places import Place, write_whole
 
-CONDITION_ON_PAIRS = ("noisy-pairs", "debiased-rr")  # methods whose fit takes any choice of pairs
 USUAL_BEST = 5
 MOST_TIMES = 100.0
 LINK_OF = {scale: link for link, scale in SCALE_OF_LINK.items()} | {Scale.ELO: "logistic"}
@@ -113,9 +113,7 @@ def next_pairs(
         raise ConfigError(f"top: must be at least 1, got {top}; write the best items you seek")
     file = _file_of(source, load_config)
     release = load_release(file)
-    if release.method not in CONDITION_ON_PAIRS:
-        takes = " and ".join(CONDITION_ON_PAIRS)
-        raise ConfigError(REFUSED.format(file, release.method, takes))
+    _check_method(file, release.method)
     if release.errors is None or not release.informative or release.scale not in LINK_OF:
         raise ConfigError(NO_ERRORS.format(file))
     n = len(release.ranking)
@@ -147,10 +145,15 @@ def _file_of(source: str | Path, load_config: Callable[[Path], SurveyConfig]) ->
     if place.suffix not in (".yaml", ".yml"):
         return release_file(place)
     config = load_config(place)
-    if config.method not in CONDITION_ON_PAIRS:
-        takes = " and ".join(CONDITION_ON_PAIRS)
-        raise ConfigError(REFUSED.format(place, config.method, takes))
+    _check_method(place, config.method)
     return config.output / RELEASE
+
+
+def _check_method(place: Place, method: str) -> None:
+    """Refuse a method that does not take as given who met whom."""
+    takes = [name for name, facts in facts_of_methods("comparisons").items() if facts.any_pairs]
+    if method not in takes:
+        raise ConfigError(REFUSED.format(place, method, " and ".join(takes)))
 
 
 def write_pairs(pairs: NextPairs, out: Path) -> None:

@@ -126,6 +126,7 @@ class NoisyCounts(GroupedMethod):
         design=Design.BALANCED,
         rules=problems_of_unbalanced,
         streams=True,
+        metered="gap",
     )
     mechanism = CountMechanism
     statistic = Statistic.WIN_COUNTS

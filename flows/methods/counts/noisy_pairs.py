@@ -343,6 +343,8 @@ class NoisyPairs(GroupedMethod):
             ASKED,
         ),
         streams=True,
+        metered="pair_gap",
+        any_pairs=True,
         chooses_link=True,
         rules=_problems,
     )

@@ -449,12 +449,14 @@ _DEBIASED = MethodFacts(
     units=(Unit.LOCAL,),
     reads=("model.link", "model.ridge", "model.epsilon_cap", "input.columns.first"),
     chooses_link=True,
+    any_pairs=True,
     rules=_problems_of_debiased,
 )
 _CLASSIC = replace(
     _DEBIASED,
     rules=_problems_of_cap,
     reads=("model.link", "model.ridge"),
+    any_pairs=False,
     name="classic-rr",
     summary="flip each answer at random; scores take the flipped ones for true",
     baseline=True,
