@@ -132,7 +132,7 @@ def test_groups_are_part_of_the_job(grouped):
     ("changes", "message"),
     [
         ({"method": "perturbed-mle"}, "groups: needs a method that releases counts"),
-        ({"method": "auto"}, "write method: noisy-counts or"),
+        ({"method": "auto"}, "name a method that releases counts, such as noisy-pairs"),
         ({"groups__values": ["en"]}, "groups.values: one group is the whole"),
         ({"groups__values": ["en", "en"]}, "groups.values: group en occurs 2 times"),
         ({"groups__column": "item_i"}, "groups.column: item_i is input.columns.left already"),

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushrank as hr
-from hushrank.verifier.verify_release import Findings, Wrong, check_election
+from hushrank.verifier.verify_release import Findings, Wrong
 from tests.flows.conftest import Survey
 from tests.flows.scenarios.test_rankings import BEST_FIRST, NAMES, long_form, run, true_rankings
 from tests.flows.scenarios.test_run_faults import events, raising
@@ -44,7 +44,7 @@ def findings(release: dict[str, Any]) -> list[str]:
     """What the verifier calls wrong in the rounds of a release."""
     said = Findings()
     try:
-        check_election(release, said)
+        check_elections(release, said, 1)
     except (Wrong, KeyError, TypeError, ValueError) as error:
         said.check(good=False, wrong=str(error))
     return [text for kind, text in said.lines if kind == "WRONG"]

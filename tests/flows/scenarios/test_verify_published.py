@@ -387,7 +387,7 @@ FALSIFIED: list[tuple[str, str, Edit, str]] = [
         lambda f: f.certify("rows.settings.booklets.B", lambda items: items[:2]),
         "counts are of other pairs than share a booklet",
     ),
-    ("groups of exact numbers", BORDA, groups_of_exact_numbers, "net-sums have no groups"),
+    ("groups of exact numbers", BORDA, groups_of_exact_numbers, "starts from groups = 1"),
     ("ties of wins", COUNTS, lambda f: f.tell("ties", TIES), "win-counts have no ties"),
     (
         "effects of wins",
