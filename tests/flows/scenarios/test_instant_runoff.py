@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushrank as hr
-from hushrank.verifier.verify_release import Findings, Wrong
+from hushrank.verifier.verify_release import Findings, Wrong, check_elections
 from tests.flows.conftest import Survey
 from tests.flows.scenarios.test_rankings import BEST_FIRST, NAMES, long_form, run, true_rankings
 from tests.flows.scenarios.test_run_faults import events, raising
