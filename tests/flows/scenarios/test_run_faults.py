@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from subprocess import PIPE
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -559,7 +560,7 @@ def broken_reduction(survey) -> ReduceComparisons:
     return ReduceComparisons(
         files=job.files,
         columns=job.config.comparison_columns(),
-        catalogue="ants",  # type: ignore[arg-type] # what a bug might do
+        catalogue=SimpleNamespace(names=("ants",)),  # type: ignore[arg-type] # what a bug might do
         bounds=Bounds(n_items=4, ties=Ties.DROP, max_contributions=5),
         statistic="win-counts",  # type: ignore[arg-type]
         key=bytes(32),
