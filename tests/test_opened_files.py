@@ -46,7 +46,6 @@ EXCEPTIONS = {
     ".joinpath('figure.css').read_text": OWN_RESOURCE,
     "flows.report.page: files('hushrank.flows.report').joinpath(name).read_text": OWN_RESOURCE,
     "flows.board.site: files('hushrank.flows.board').joinpath(name).read_text": OWN_RESOURCE,
-    "flows.board.site: files('hushrank.flows.board').joinpath(name).read_text": OWN_RESOURCE,
     "flows.collecting.survey.settings: "
     "files('hushrank.flows.collecting.survey').joinpath('files', name).read_bytes": OWN_RESOURCE,
     "flows.collecting.survey.settings: file.read_text": OWN_RESOURCE,
