@@ -101,6 +101,8 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
         console.print(Text(release.look.seen), soft_wrap=True)
     console.print(Text(verdict(release), style="bold"))
     console.print(ranking_table(release))
+    if len(release.ranking) > MOST_ROWS:
+        console.print(Text(f"All {len(release.ranking):,} items are in {RANKING}."), soft_wrap=True)
     if where := groups_note(release):
         console.print(Text(where), soft_wrap=True)
     for note in reading_notes(release):
@@ -252,7 +254,7 @@ def ranking_table(release: Release) -> Table:
         table.add_row(place, Text(line.shown), *_cells(release, line, decimals))
     more = len(release.ranking) - MOST_ROWS
     if more > 0:
-        table.add_row("…", f"{more} more in {RANKING}")
+        table.add_row("…", f"{more} more")
     return table
 
 

@@ -4670,6 +4670,9 @@ trusted lists unnamed: A person with several rankings in the input: each is prot
     another person's, and their losses add up, unbounded.
 private-sums: Which pairs were compared, how often and at which epsilon, and that an answer was
     given at all: only what was answered is hidden.
+private-sums ordered: Which item of each pair was shown first, and how many answers people gave:
+    sums of both are published as they are, some of them of few people. So a column of who was shown
+    first must say nothing of the answer.
 private-sums -per_user -bounded: A person with many answers: for k answers the loss is the sum of
     their k epsilons, and nothing bounds k here.
 randomised-answers: Which items a person answered, and that they took part.
@@ -5320,11 +5323,13 @@ def tell_local(parts: Parts, draw: Document, certificate: Document, release: Doc
     )
     after, pairs = parameters.get("epsilon_of_an_answer_after_shuffling"), draw.get("pairs", 0)
     met = released.get("w", 0) is None or any(map(any, released.get("w") or ()))
+    ordered = released.get("presentation") is not None  # its sums are of few people
     flags = {
         draw["mechanism"]: True,
         "per_user": split,
         "range": low < high,
-        "shuffled": met and not split and low == high,
+        "ordered": ordered,
+        "shuffled": met and not split and low == high and not ordered,
         "gained": after is not None,
         "chosen": "mechanism_chosen" in parameters,
         "one_pair": pairs == 1,

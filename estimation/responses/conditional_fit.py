@@ -338,6 +338,8 @@ def _solve(counts: RealCounts, noise: _Noise) -> tuple[Floats, _State]:
         before = longest
         difficulty = difficulty + move * damping * min(1.0, LONGEST_STEP / longest)
         difficulty -= difficulty.mean()
+    if longest < NEARLY_EQUAL:  # items of equal totals are moved apart and back, by less than this
+        return difficulty, counts.at(difficulty)
     raise ConvergenceError(f"difficulties still move by {longest:.3g}")
 
 

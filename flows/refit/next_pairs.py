@@ -34,8 +34,8 @@ USUAL_BEST = 5
 MOST_TIMES = 100.0
 LINK_OF = {scale: link for link, scale in SCALE_OF_LINK.items()} | {Scale.ELO: "logistic"}
 REFUSED = (
-    "{}: its method is {}, which ranks an item by whom it was asked against if pairs are chosen;"
-    " next-pairs is for {} with input.design: any. Nothing was spent."
+    "{}: its method is {}; next-pairs is for {} with input.design: any, whose scores do not depend"
+    " on which pairs are asked. Nothing was spent."
 )
 NO_ERRORS = (
     "{}: does not say how far its scores may be off together (errors), so nobody can tell which"

@@ -65,15 +65,16 @@ def drift_sentence(lines: Sequence[Mapping[str, Any]], earlier: Release, later: 
     moved = [
         f"{shown[line['item']]} ({line['difference']:+.2f})" for line in lines if line["moved"]
     ]
+    n, anchors = len(lines), sum(line["anchor"] for line in lines)
     what = (
-        f"{name_list(moved)} moved: harder now (+) or easier (-)"
+        f"Of the {n} items in common {name_list(moved)} moved: harder now (+) or easier (-)"
         if moved
-        else "no item moved by more than noise and chance explain"
+        else f"None of the {n} items in common moved by more than noise and chance explain"
     )
-    anchors = sum(line["anchor"] for line in lines)
+    over = "all of them" if anchors == n else f"{anchors} of them, which did not clearly move"
     return (
-        f"Of the {len(lines)} items in common {what}, with 95 % confidence for all at once. The"
-        f" two scales have the same mean over {anchors} of them, which did not clearly move."
+        f"{what}, with 95 % confidence for all at once."
+        f" The two scales have the same mean over {over}."
     )
 
 

@@ -102,15 +102,15 @@ def heads_of(files: Sequence[InputFile], config: SurveyConfig, reader: Reader) -
 
 
 KEYS_NOT_CHECKED = (
-    "Of JSON Lines the keys {} are read, and not checked, for which there are depends on the rows."
-    " Compare them with the keys that hushrank init or inspect shows: a key that no row has voids"
-    " all rows."
+    "The keys {} of JSON Lines are not checked here, because which keys there are depends on the"
+    " rows. Compare them with those that hushrank init or inspect shows: if no row has a key, no"
+    " row counts."
 )
 
 
 FIELDS_NOT_CHECKED = (
-    "Of the rows of the Beam transform the fields {} are read, and not checked, for which there are"
-    " depends on the rows: a field that no row has voids all rows, which a pilot query"
+    "The fields {} of the Beam transform's rows are not checked here, because which fields there"
+    " are depends on the rows: if no row has a field, no row counts, which a pilot query"
     " (privacy.look) notices."
 )
 

@@ -156,15 +156,20 @@ def shuffled_guarantee(
 
 
 def local_record(
-    mechanism: AnswerMechanism, parameters: dict[str, Parameter], shuffled: Shuffled | None
+    mechanism: AnswerMechanism,
+    parameters: dict[str, Parameter],
+    shuffled: Shuffled | None,
+    *,
+    ordered: bool = False,
 ) -> PrivacyRecord:
     """The record of a release of privatised answers.
 
     Args:
         mechanism: the mechanism that privatised the answers.
         parameters: public parameters of the estimate.
-        shuffled: guarantee after shuffling; None where answers had different epsilons, or there are
-            none.
+        shuffled: guarantee after shuffling; None where answers had different epsilons, there are
+            none, or other sums than those of pairs are released too.
+        ordered: whether sums of the order of presentation are released too.
     """
     guarantee = mechanism.guarantee
     laplace = mechanism.randomisation is Randomisation.LAPLACE
@@ -188,7 +193,7 @@ def local_record(
         ties=mechanism.ties,
         parameters=facts | parameters,
         statement=tuple(_sentences(guarantee, laplace=laplace, shuffled=shuffled)),
-        not_protected=tuple(_not_protected(guarantee)),
+        not_protected=tuple(_not_protected(guarantee, ordered=ordered)),
         theorem=f"{THEOREM[mechanism.randomisation]}.",
     )
 
@@ -279,11 +284,17 @@ def _interval(guarantee: LocalGuarantee) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _not_protected(guarantee: LocalGuarantee) -> Iterator[str]:
+def _not_protected(guarantee: LocalGuarantee, *, ordered: bool) -> Iterator[str]:
     yield (
         "Which pairs were compared, how often and at which epsilon, and that an answer was given at"
         " all: only what was answered is hidden."
     )
+    if ordered:
+        yield (
+            "Which item of each pair was shown first, and how many answers people gave: sums of"
+            " both are published as they are, some of them of few people. So a column of who was"
+            " shown first must say nothing of the answer."
+        )
     if guarantee.person is None:
         yield (
             "A person with many answers: for k answers the loss is the sum of their k epsilons, and"

@@ -296,31 +296,25 @@ def stream_statement(
         stream: nights of the stream.
     """
     params, guarantee = mechanism.params, mechanism.guarantee
-    uncovered = (
-        NOT_OF_THE_STREAM if each == OTHER_RELEASES else each
-        for each in not_protected(params, guarantee)
-    )
-    change, metered = CHANGE[params.unit, params.adjacency], isinstance(stream.terms, RowTerms)
+    change = CHANGE[params.unit, params.adjacency]
     return PrivacyStatement(
         sentences=(
-            _who(params.adjacency, stream),
+            who_on_nights(params.adjacency, stream.terms),
             *against_what(change, guarantee, ALL_NIGHTS),
-            *_nights(stream),
+            *night_sentences(stream.terms),
             *_stream_noise(entry, computed, mechanism, stream),
-            *(
-                f"On {'a' if metered else 'such a'} night {each[:1].lower()}{each[1:]}"
-                for each in bounds(params)
-            ),
+            *night_bounds(params, stream.terms),
         ),
-        not_protected=(*uncovered, ROWS_COUNTED if metered else WHO_COUNTED, DATES_TOLD),
+        not_protected=tuple(not_protected_on_nights(params, guarantee, stream.terms)),
         theorem=f"{THEOREM}; {LAW_SOURCE[mechanism.law.kind]}.",
         erratum=None,
     )
 
 
-def _who(adjacency: Adjacency, stream: Stream) -> str:
+def who_on_nights(adjacency: Adjacency, terms: Terms | RowTerms) -> str:
+    """Say in one sentence who is protected by a stream."""
     whole = (
-        f"Each person is protected, with all their answers on all {stream.terms.nights} nights of"
+        f"Each person is protected, with all their answers on all {terms.nights} nights of"
         " the stream"
     )
     if adjacency is Adjacency.ADD_REMOVE:
@@ -328,8 +322,25 @@ def _who(adjacency: Adjacency, stream: Stream) -> str:
     return f"{whole}."
 
 
-def _nights(stream: Stream) -> Iterator[str]:
-    terms = stream.terms
+def night_bounds(params: PrivacyParams, terms: Terms | RowTerms) -> Iterator[str]:
+    """Yield how many of a person's answers were used on one night."""
+    which = "a" if isinstance(terms, RowTerms) else "such a"
+    for each in bounds(params):
+        yield f"On {which} night {each[:1].lower()}{each[1:]}"
+
+
+def not_protected_on_nights(
+    params: PrivacyParams, guarantee: Guarantee, terms: Terms | RowTerms
+) -> Iterator[str]:
+    """Yield the limits of a stream."""
+    for each in not_protected(params, guarantee):
+        yield NOT_OF_THE_STREAM if each == OTHER_RELEASES else each
+    yield ROWS_COUNTED if isinstance(terms, RowTerms) else WHO_COUNTED
+    yield DATES_TOLD
+
+
+def night_sentences(terms: Terms | RowTerms) -> Iterator[str]:
+    """Yield which answers count in a stream, and what its nights cost together."""
     yield _rows_counted(terms) if isinstance(terms, RowTerms) else _nights_counted(terms)
     yield (
         f"One budget pays for all {terms.nights} nights: adding nights costs nothing, so each night"

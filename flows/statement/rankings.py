@@ -159,26 +159,26 @@ def ranking_count_record(
     record = count_record(words, mechanism, facts | parameters)
     if not mechanism.params.private:
         return record
-    *statement, _ = map(_of_rankings, record.statement)  # the last one says which rows count
+    *statement, _ = map(of_rankings, record.statement)  # the last one says which rows count
     return record.model_copy(
         update={
             "statement": (
                 *statement,
                 *_weighted(mechanism),
                 *([ROUNDS] if Part.ROUNDS in mechanism.weights else []),
-                _bound(mechanism),
+                bound_of_rankings(mechanism),
                 UNLISTED[mechanism.below] if last is None else last,
             ),
             "not_protected": (
-                *_not_protected_by_counts(mechanism),
-                *map(_of_rankings, record.not_protected),
+                *not_protected_by_counts(mechanism),
+                *map(of_rankings, record.not_protected),
             ),
         }
     )
 
 
-def _of_rankings(text: str) -> str:
-    """People's answers are rankings here."""
+def of_rankings(text: str) -> str:
+    """Return a sentence on answers as one on rankings."""
     return text.replace("answers", "rankings").replace("An answer ", "A ranking ")
 
 
@@ -192,7 +192,8 @@ def _weighted(mechanism: RankingCountMechanism) -> Iterator[str]:
     )
 
 
-def _bound(mechanism: RankingCountMechanism) -> str:
+def bound_of_rankings(mechanism: RankingCountMechanism) -> str:
+    """Say how many rankings of a person count."""
     most, longest = mechanism.params.max_contributions, mechanism.longest
     lists = f"longer than {longest} items none counts" if longest < mechanism.n_items else ""
     end = f"; {lists}." if lists else "."
@@ -203,7 +204,8 @@ def _bound(mechanism: RankingCountMechanism) -> str:
     return f"At most {most} rankings of each person count, chosen by a secret key{end}"
 
 
-def _not_protected_by_counts(mechanism: RankingCountMechanism) -> Iterator[str]:
+def not_protected_by_counts(mechanism: RankingCountMechanism) -> Iterator[str]:
+    """Yield the limits of counts of rankings of which nothing says whose they are."""
     if mechanism.unnamed:
         yield (
             "A person with several rankings in the input: each is protected as if it were another"

@@ -46,7 +46,8 @@ def board(
     console.print(
         Text(
             f"Wrote {site.out}: {site.files:,} files, {site.size / 1e6:.1f} MB, of"
-            f" {site.releases:,} releases. Next: put the folder on any web server."
+            f" {site.releases:,} release{'s' * (site.releases != 1)}."
+            " Next: put the folder on any web server."
         ),
         soft_wrap=True,
     )

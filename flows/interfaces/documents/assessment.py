@@ -16,6 +16,20 @@ from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.run.context import Survey
 from hushrank.flows.statement.local import LocalGuarantee
+from hushrank.flows.statement.mechanism import (
+    ALL_NIGHTS,
+    RHO_DELTA,
+    night_bounds,
+    night_sentences,
+    not_protected_on_nights,
+    who_on_nights,
+)
+from hushrank.flows.statement.rankings import (
+    RankingCountMechanism,
+    bound_of_rankings,
+    not_protected_by_counts,
+    of_rankings,
+)
 from hushrank.flows.statement.sentences import (
     CHANGE,
     GRAPH_NOT_PROTECTED,
@@ -29,6 +43,7 @@ from hushrank.flows.statement.sentences import (
     not_protected,
     who,
 )
+from hushrank.privacy.accounting import epsilon_of
 from hushrank.privacy.units import Unit
 
 OPEN = "**TO COMPLETE**"
@@ -123,25 +138,27 @@ def _purpose(config: SurveyConfig) -> Iterator[str]:
 def _data(config: SurveyConfig) -> Iterator[str]:
     yield f"Kind of answers: {config.input.kind}. Columns that are read, and no others:"
     yield ""
-    columns = config.input.columns.model_dump(mode="json", exclude_none=True)
-    rows = [
-        (role, column if isinstance(column, str) else "several") for role, column in columns.items()
-    ]
+    named = config.input.columns.model_dump(mode="json", exclude_none=True)
+    roles = {role: column for role, column in named.items() if isinstance(column, str)}
     if config.groups is not None:
-        rows.append(("group", config.groups.column))
+        roles["group"] = config.groups.column
     if config.schedule.window is not None:
-        rows.append(("time", config.schedule.window))
+        roles["time"] = config.schedule.window
+    others = [name for name in config.columns().names() if name not in roles.values()]
+    rows = list(roles.items())
+    if others:
+        rows.append(("items, places, features", ", ".join(others)))
     yield from _table(("role", "column"), rows)
     yield ""
     yield f"Special categories of data among the answers or the groups: {OPEN}"
 
 
 def _flow(config: SurveyConfig) -> Iterator[str]:
-    first = "Rows are read by a process of their own, bounded and counted; noise is added once."
+    first = "A process of its own reads, bounds and counts the rows; noise is added once."
     if config.privacy.unit is Unit.LOCAL:
-        first = "Private answers are read by a process of their own, and counted."
+        first = "A process of its own reads and counts the private answers."
         if not config.privacy.already_private:
-            first = "Rows are read by a process of their own, which changes each answer by chance."
+            first = "A process of its own reads the rows and changes each answer by chance."
     yield (
         f"{first} From then on only private numbers are used. Releases, logs and messages hold"
         " nothing else that was computed from answers."
@@ -172,23 +189,49 @@ def _guarantee(survey: Survey) -> Iterator[str]:
         yield from _local_guarantee(config, spend.epsilon)
         lost: Iterator[str] = never_protected()
     else:
-        params = privacy.params()
-        whole = Guarantee(epsilon=spend.epsilon, delta=spend.delta, rho=spend.rho)
-        what = "this release" if config.schedule.stream is None else "all nights of this stream"
-        yield f"- {who(params)}"
-        change = CHANGE[params.unit, params.adjacency]
-        if privacy.public_graph:
-            change = OUTCOMES_CHANGE[params.unit]
-        yield from (f"- {each}" for each in against_what(change, whole, what))
-        yield from (f"- {each}" for each in graph_sentences(privacy.public_graph_statement))
-        if spend.delta > 0:
-            yield f"- {delta_sentence(spend.delta, params.unit)}"
-        yield from (f"- {each}" for each in bounds(params))
-        public = GRAPH_NOT_PROTECTED if privacy.public_graph else ()
-        lost = chain(public, not_protected(params, whole))
+        promised, lost = _central_guarantee(survey)
+        if isinstance(config.input, RankingsConfig):
+            promised, lost = map(of_rankings, promised), map(of_rankings, lost)
+        yield from (f"- {each}" for each in promised)
     yield from ("", "Not protected:", "")
     yield from (f"- {each}" for each in lost)
     yield from ("", f"Why this epsilon is right for these people: {OPEN}")
+
+
+def _central_guarantee(survey: Survey) -> tuple[Iterator[str], Iterator[str]]:
+    """Sentences on what is protected, and on what is not."""
+    privacy, mechanism = survey.config.privacy, survey.mechanism
+    params, whole, stream = privacy.params(), _whole(survey), survey.config.schedule.stream
+    change = CHANGE[params.unit, params.adjacency]
+    if privacy.public_graph:
+        change = OUTCOMES_CHANGE[params.unit]
+    first, what, counted = who(params), "this release", bounds(params)
+    lost = not_protected(params, whole)
+    if stream is not None:
+        first, what = who_on_nights(params.adjacency, stream.terms), ALL_NIGHTS
+        counted = chain(night_sentences(stream.terms), night_bounds(params, stream.terms))
+        lost = not_protected_on_nights(params, whole, stream.terms)
+    elif isinstance(mechanism, RankingCountMechanism):
+        counted = iter([bound_of_rankings(mechanism)])
+        lost = chain(not_protected_by_counts(mechanism), lost)
+    promised = chain(
+        [first],
+        against_what(change, whole, what),
+        graph_sentences(privacy.public_graph_statement),
+        [delta_sentence(whole.delta, params.unit)] if whole.delta > 0 else [],
+        counted,
+    )
+    return promised, chain(GRAPH_NOT_PROTECTED if privacy.public_graph else (), lost)
+
+
+def _whole(survey: Survey) -> Guarantee:
+    """The guarantee as a release states it: what is charged as rho has an epsilon too."""
+    privacy, spend = survey.config.privacy, survey.calibrated.spend
+    if spend.rho is None:
+        return Guarantee(epsilon=spend.epsilon, delta=spend.delta, rho=None)
+    if privacy.rho is None and privacy.epsilon is not None:
+        return Guarantee(epsilon=privacy.epsilon, delta=privacy.delta, rho=spend.rho)
+    return Guarantee(epsilon=epsilon_of(spend, RHO_DELTA), delta=RHO_DELTA, rho=spend.rho)
 
 
 def _local_guarantee(config: SurveyConfig, charged: float) -> Iterator[str]:
@@ -223,7 +266,7 @@ def _charged_unit(config: SurveyConfig) -> str:
 
 def _budget(config: SurveyConfig) -> Iterator[str]:
     ledger = config.ledger
-    period = "for good" if ledger.refresh is None else f"in each period ({ledger.refresh})"
+    period = "in total" if ledger.refresh is None else f"in each period ({ledger.refresh})"
     yield (
         f"All releases about {_plain(config.name)} may cost at most epsilon {ledger.epsilon:g}"
         f" {period}, at delta {ledger.delta:g}, for {_charged_unit(config)}."

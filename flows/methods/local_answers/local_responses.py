@@ -180,13 +180,15 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
             warnings = (NOT_INFORMATIVE, *warnings)
         if self.randomisation is Randomisation.WEIGHTED:
             warnings = (*_dishonest(pairs, config), *warnings)
-        shuffled = _shuffled(pairs, mechanism, config.ledger.delta)
         released = ReleasedSums.of(pairs, config.items.catalogue().names, _bins(pairs, config))
-        if released.presentation is not None and released.presentation.unbalanced:
-            warnings = (released.presentation.sentence(), *warnings)
+        order, shuffled = released.presentation, None
+        if order is None:  # its sums are of few people, among whom an answer does not hide as well
+            shuffled = _shuffled(pairs, mechanism, config.ledger.delta)
+        elif order.unbalanced:
+            warnings = (order.sentence(), *warnings)
         return Conclusion(
             estimate=estimate,
-            privacy=local_record(mechanism, parameters, shuffled),
+            privacy=local_record(mechanism, parameters, shuffled, ordered=order is not None),
             released=released,
             scale=scale,
             warnings=warnings,

@@ -443,7 +443,7 @@ def place_questions() -> tuple[Question, ...]:
         Question(
             key="input.overvotes",
             short="several candidates at one place",
-            asks="what becomes of a ballot that marks several candidates at one place?",
+            asks="what happens to a ballot that marks several candidates at one place?",
             choices=(
                 Choice("exhaust", "if it ends before that place"),
                 Choice("set-aside", "if it does not count at all"),
@@ -452,7 +452,7 @@ def place_questions() -> tuple[Question, ...]:
         Question(
             key="input.skipped",
             short="a skipped place",
-            asks="what becomes of a ballot that leaves a place out?",
+            asks="what happens to a ballot that leaves a place out?",
             choices=(
                 Choice("close", "if the candidates after it move up"),
                 Choice("exhaust", "if it ends there"),
@@ -461,7 +461,7 @@ def place_questions() -> tuple[Question, ...]:
         Question(
             key="input.repeated",
             short="a candidate at two places",
-            asks="what becomes of a ballot that names a candidate at two places?",
+            asks="what happens to a ballot that names a candidate at two places?",
             choices=(
                 Choice("first", "if only the first of them counts"),
                 Choice("exhaust", "if it ends before the second"),

@@ -181,6 +181,16 @@ def test_an_item_that_nobody_misses_leaves_the_others_as_they_are():
     assert sum(confirmed) == 0  # with half of the noise forgotten, 3
 
 
+def test_two_items_of_equal_noisy_totals_have_one_difficulty():
+    """The covariance of equal items is that of items slightly apart, so steps never quite end."""
+    answers = [418, 278, 37, -36, -59, -173, -344, -372, -446, -446]
+    sheets = [137, 129, 153, 187, 193, 171, 49, 37, 45, 1, -35]
+    shape = SheetShape.of(10, ())
+    fit = fit_totals(SheetTotals(np.array(answers + sheets), shape, confidential=False), 3117.0)
+    assert fit.difficulty[8] == pytest.approx(fit.difficulty[9], abs=1e-5)
+    assert (np.diff(fit.difficulty) > -1e-5).all()
+
+
 def test_too_few_sheets_say_nothing():
     _, right = rasch(5, 20, np.random.default_rng(6))
     released, law = noisy(totals_of(right), LAPLACE, 0.5, REPLACED, 7)

@@ -620,7 +620,8 @@ def test_the_command_names_the_items_that_moved_between_two_tests(banded, comman
     assert [item for item, row in table.items() if row["moved"]] == ["q2"]
     code, printed = command("drift", survey.output, survey.output)
     assert code == 0, printed
-    assert "no item moved by more than noise and chance explain" in printed
+    assert "None of the 8 items in common moved by more than noise and chance explain" in printed
+    assert "have the same mean over all of them." in printed
     code, printed = command("drift", survey.output, moved, "--json")
     assert json.loads(printed)["items"][0]["anchor"] in (True, False)
     code, printed = command("drift", survey.output, other)

@@ -294,3 +294,13 @@ NOT_CERTAIN = "not certain when all items are judged at once."
 def test_verdict_of_a_case(lines, expected):
     release = make_release().model_copy(update={"ranking": tuple(line_of(*line) for line in lines)})
     assert verdict(release) == expected
+
+
+def test_items_that_the_terminal_leaves_out_do_not_widen_its_table(monkeypatch):
+    assert "items are in ranking.csv" not in terminal_text(make_release())
+    monkeypatch.setattr("hushrank.flows.display.MOST_ROWS", 1)
+    release = make_release()
+    printed = terminal_text(release)
+    n = len(release.ranking)
+    assert f"{n - 1} more\n" in re.sub(r" +\n", "\n", printed)
+    assert f"All {n} items are in ranking.csv." in printed

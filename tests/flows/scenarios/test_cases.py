@@ -194,7 +194,7 @@ def test_columns_that_are_not_read_are_named(command, ending):
         pq.write_table(pa.Table.from_pylist(rows), file)
     ranked(command, file, design="any", items="A, B", max_contributions="1")
     of_columns = "4 of 5 columns are read, for 2 items. Not read: note."
-    of_keys = "Of JSON Lines the keys left, right, winner, user are read, and not checked"
+    of_keys = "The keys left, right, winner, user of JSON Lines are not checked here"
     for name, *how in (("validate",), ("run", "--direct", "--again")):
         code, printed = command(name, *how, "survey.yaml")
         assert code == 0, printed

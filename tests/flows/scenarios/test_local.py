@@ -14,12 +14,14 @@ import pytest
 
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.fit.pair_fit import AnswerVariance, DebiasedFit, fit_scores
+from hushrank.estimation.fit.presentation import OrderSums
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 from hushrank.flows.methods.registry import METHODS, load_config
 from hushrank.flows.statement.local import shuffled_guarantee
 from hushrank.privacy.amplification import shuffled_bit_epsilon
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds
+from hushrank.transforms.comparisons.privatize import Answers, PrivateAnswers, order_of
 from hushrank.verifier.verify_release import unlike_order
 from tests.flows.conftest import ITEMS, answers
 from tests.flows.scenarios.test_run import states_of
@@ -470,6 +472,24 @@ def test_a_release_tells_how_often_the_item_shown_first_won(local, command):
     code, printed = command("verify", local.folder / "out")
     assert code == 0, printed
     assert "the effect of the item shown first follows from its sums" in printed
+
+
+def test_with_the_order_an_answer_is_not_said_to_hide_among_all_others(local, command):
+    """The sums of a part are of few people: of one person with one answer they show it as it is."""
+    cell, epsilon, owner = np.array([1]), np.array([2.0]), np.zeros((1, 2), np.uint64)
+    alone = Answers(cell, np.array([1], np.uint8), epsilon, owner, np.array([True]))
+    for value in (0, 1):
+        private = PrivateAnswers(cell, np.array([value], np.uint8), epsilon)
+        pull = OrderSums.of_row(order_of(alone, private, 2, None), 2).parts[0, 0]
+        assert (pull > 0) == (value == 1)
+    release, _ = run(in_order(local, 0.5), command)
+    told = release["privacy"]
+    assert "epsilon_of_an_answer_after_shuffling" not in told["parameters"]
+    assert "one of many" not in " ".join(told["statement"])
+    assert "Somebody who sees this release alone" not in " ".join(told["statement"])
+    assert "Which item of each pair was shown first" in " ".join(told["not_protected"])
+    code, printed = command("verify", local.folder / "out")
+    assert code == 0, printed
 
 
 def test_an_order_that_no_coin_decided_is_told_and_nothing_else(local, command):

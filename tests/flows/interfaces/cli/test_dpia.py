@@ -9,6 +9,7 @@ import pytest
 
 from hushrank.flows.interfaces.documents.assessment import OPEN
 from tests.flows.collecting.surveys import survey as collecting
+from tests.flows.every_method import survey_of
 
 
 @pytest.mark.parametrize("unit", ["user", "comparison"])
@@ -29,6 +30,70 @@ def test_the_guarantee_is_that_of_the_release(survey, command, unit):
     assert f"| Purpose | {OPEN} |" in text
     each = {"user": "person", "comparison": "answer"}[unit]
     assert f"epsilon 5 in each period (monthly), at delta 1e-06, for each {each}." in text
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "noisy-counts, gaussian",
+        "noisy-counts, rho",
+        "noisy-counts, look",
+        "perturbed-mle, public",
+        "totals, gaussian",
+        "kemeny, user",
+        "borda, user, ties",
+        "precinct-table",
+    ],
+)
+def test_each_method_promises_what_its_release_does(variant, tmp_path, command):
+    survey = survey_of(variant, tmp_path)
+    code, printed = command("dpia", survey.config, "--out", tmp_path / "d.md")
+    assert code == 0, printed
+    assert command("run", survey.config, "--direct")[0] == 0
+    privacy = json.loads((survey.output / "release.json").read_text())["privacy"]
+    said = [line[2:] for line in (tmp_path / "d.md").read_text().splitlines() if line[:1] == "-"]
+    assert set(privacy["statement"][:3]) <= set(said)  # who, with which epsilon, against whom
+    assert set(privacy["not_protected"]) <= set(said)
+
+
+def test_the_nights_of_a_stream_are_covered_together(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    stream = {"nights": 30, "first": "2026-12-01", "show": {"window": 7}}
+    row_terms = {"participation": {"rows": 12, "pair_gap": 5, "burst": 4}}
+    privacy = {
+        "unit": "user",
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "noise": "gaussian",
+        "max_contributions": 3,
+    }
+    job = {"privacy": privacy, "method": "noisy-pairs", "schedule": {"stream": stream | row_terms}}
+    rows = {"paths": ["answers/{date}.csv"], "design": "random", "ties": "drop"}
+    job |= {"input": {"kind": "comparisons", **rows}, "items": {"names": ["a", "b", "c"]}}
+    job |= {"name": "club", "output": "out", "confidential": "work"}
+    job |= {"ledger": {"path": "ledger.jsonl", "epsilon": 10.0, "delta": 1e-5}}
+    (tmp_path / "survey.yaml").write_text(json.dumps(job))
+    code, printed = command("dpia", tmp_path / "survey.yaml", "--out", tmp_path / "d.md")
+    assert code == 0, printed
+    text = (tmp_path / "d.md").read_text()
+    assert "all their answers on all 30 nights of the stream." in text
+    assert "2.72 times as likely (e^epsilon, epsilon = 1), but for a probability of 1e-06" in text
+    assert "At most 12 of a person's answers count on all 30 nights of the stream" in text
+    assert "those of other streams among them" in text
+
+
+def test_each_column_that_is_read_is_named(tmp_path, command):
+    (tmp_path / "exam.csv").write_text("pupil,q1,q2,q3\n1,0,1,1\n")
+    job = {"name": "exam", "method": "totals", "output": "out", "confidential": "work"}
+    columns = {"layout": "wide", "missing": "wrong", "columns": {"user": "pupil"}}
+    job |= {"input": {"kind": "responses", "paths": ["exam.csv"], **columns}}
+    job |= {"items": {"names": ["q1", "q2", "q3"]}}
+    job |= {"privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 3}}
+    job |= {"ledger": {"path": "ledger.jsonl", "epsilon": 10.0}}
+    (tmp_path / "survey.yaml").write_text(json.dumps(job))
+    assert command("dpia", tmp_path / "survey.yaml", "--out", tmp_path / "d.md")[0] == 0
+    text = (tmp_path / "d.md").read_text()
+    assert "| user | pupil |\n| items, places, features | q1, q2, q3 |" in text
 
 
 def test_what_somebody_has_completed_is_not_overwritten(survey, command):
