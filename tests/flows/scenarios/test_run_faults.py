@@ -531,8 +531,9 @@ class Loud:
     def __init__(self, stream: int) -> None:
         self.stream = stream
 
-    def __len__(self) -> int:
-        return 4
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("ants",)
 
     def __reduce__(self):
         return os.write, (self.stream, b"user 4711")
