@@ -111,11 +111,10 @@ class ForkedWorkers:
             for worker in self._workers * 2:  # each has a first test before any has a second one
                 self._tell_next(worker)
             while pipes := {worker.pipe: worker for worker in self._at_work()}:
-                for ready in wait(list(pipes)):
-                    self._hear(session, pipes[ready])
-                if session.shouldfail:
+                over = [self._hear(session, pipes[ready]) for ready in wait(list(pipes))]
+                if session.shouldfail and any(over):
                     raise session.Failed(session.shouldfail)
-                if session.shouldstop:
+                if session.shouldstop and any(over):
                     raise session.Interrupted(session.shouldstop)
         except (Exception, session.Interrupted):
             for worker in self._at_work():
@@ -152,17 +151,22 @@ class ForkedWorkers:
             worker.share.extendleft([longest.pop() for _ in range((len(longest) + 1) // 2)])
         return worker.share.popleft() if worker.share else None
 
-    def _hear(self, session: pytest.Session, worker: Worker) -> None:
+    def _hear(self, session: pytest.Session, worker: Worker) -> bool:
+        """Take what a worker says; whether a test of its is over, with all that it had open.
+
+        A failure is told before that: to interrupt the worker then would leave things open.
+        """
         hook = session.config.hook
         assert worker.pipe is not None
         try:
             event, values = worker.pipe.recv()
         except (EOFError, ConnectionResetError):
             self._bury(session, worker)
-            return
+            return True
         if event == "done":
             worker.told.popleft()
-            self._tell_next(worker)
+            if not (session.shouldfail or session.shouldstop):
+                self._tell_next(worker)
         elif event == "report":
             report = hook.pytest_report_from_serializable(config=session.config, data=values)
             self._log(session, worker, report)
@@ -173,6 +177,7 @@ class ForkedWorkers:
             hook.pytest_warning_recorded.call_historic(kwargs=values)
         else:
             getattr(hook, event)(**values)
+        return event == "done"
 
     def _log(self, session: pytest.Session, worker: Worker, report: pytest.TestReport) -> None:
         report.node = worker.node
