@@ -69,32 +69,23 @@ def _language(value: object) -> object:
     return value
 
 
-def _origin(value: object) -> object:
-    if isinstance(value, str) and not _ORIGIN.fullmatch(value):
-        refuse(
-            (
-                "",
-                "must be an https:// address without a path, such as https://survey.example.org,"
-                f" got {value[:80]!r}",
-            )
-        )
-    return value
+def _of_form(form: re.Pattern[str], rule: str) -> BeforeValidator:
+    """Refuse a text of another form; `rule` says which it must have."""
+
+    def check(value: object) -> object:
+        if isinstance(value, str) and not form.fullmatch(value):
+            refuse(("", f"must be {rule}, got {value[:80]!r}"))
+        return value
+
+    return BeforeValidator(check)
 
 
-Origin = Annotated[str, BeforeValidator(_origin)]
+Origin = Annotated[
+    str,
+    _of_form(_ORIGIN, "an https:// address without a path, such as https://survey.example.org"),
+]
+Notice = Annotated[str, _of_form(_PAGE, "an https:// address, such as https://example.org/privacy")]
 Language = Annotated[str, BeforeValidator(_language)]
-
-
-def _notice(value: object) -> object:
-    if isinstance(value, str) and not _PAGE.fullmatch(value):
-        refuse(
-            (
-                "",
-                "must be an https:// address, such as https://example.org/privacy, got"
-                f" {value[:80]!r}",
-            )
-        )
-    return value
 
 
 class AskerConfig(Section):
@@ -110,9 +101,7 @@ class AskerConfig(Section):
 
     organisation: Text = Field(examples=["University of Example"])
     contact: Text = Field(examples=["survey@example.org"])
-    privacy_notice: Annotated[str, BeforeValidator(_notice)] | None = Field(
-        default=None, examples=["https://example.org/privacy"]
-    )
+    privacy_notice: Notice | None = Field(default=None, examples=["https://example.org/privacy"])
     closes: Annotated[date, BeforeValidator(date_of)] | None = Field(
         default=None, examples=["2026-12-31"]
     )

@@ -92,6 +92,18 @@ def habit_of_each(
     return np.asarray(random.choice(len(habits), n_people, p=shares / shares.sum()))
 
 
+def _people_with(
+    habits: Sequence[Habit], n_people: int, seed: int
+) -> tuple[np.random.Generator, NDArray[np.intp], NDArray[np.float64]]:
+    """Randomness, and of each person the number of the habit and the chance to answer a night."""
+    if not habits or n_people < 1:
+        raise ValueError(f"need people with habits, got {n_people!r} and {len(habits)} habits")
+    random = np.random.default_rng(seed)
+    habit_of = habit_of_each(habits, n_people, random)
+    chance = np.array([habit.chance for habit in habits])[habit_of]
+    return random, habit_of, chance
+
+
 def simulate_answers(habits: Sequence[Habit], terms: Terms, n_people: int, seed: int) -> Answers:
     """Simulate the answers of a whole stream, and count them by the rule that runs use.
 
@@ -104,11 +116,7 @@ def simulate_answers(habits: Sequence[Habit], terms: Terms, n_people: int, seed:
     Raises:
         ValueError: there are no habits, or no people.
     """
-    if not habits or n_people < 1:
-        raise ValueError(f"need people with habits, got {n_people!r} and {len(habits)} habits")
-    random = np.random.default_rng(seed)
-    habit_of = habit_of_each(habits, n_people, random)
-    chance = np.array([habit.chance for habit in habits])[habit_of]
+    random, habit_of, chance = _people_with(habits, n_people, seed)
     shape = terms.nights, len(habits)
     there, counted = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     people = People.nobody()
@@ -141,11 +149,7 @@ def simulate_rows(
     Raises:
         ValueError: there are no habits, or no people.
     """
-    if not habits or n_people < 1:
-        raise ValueError(f"need people with habits, got {n_people!r} and {len(habits)} habits")
-    random = np.random.default_rng(seed)
-    habit_of = habit_of_each(habits, n_people, random)
-    chance = np.array([habit.chance for habit in habits])[habit_of]
+    random, habit_of, chance = _people_with(habits, n_people, seed)
     there, counted = (np.zeros((terms.nights, len(habits)), np.int64) for _ in range(2))
     people = People.nobody()
     for night in range(terms.nights):

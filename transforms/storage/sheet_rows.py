@@ -59,10 +59,10 @@ def read_excel(stream: IO[bytes], schema: pa.Schema, most_rows: int) -> Iterator
     """
     cells = _cells(stream)
     names = _names(cells[:1])
-    columns = [[_text(row[place]) for row in cells[1:]] for place in range(len(names))]
-    filled = pa.array(np.any([[text is not None for text in each] for each in columns], axis=0))
-    chosen = [pa.array(columns[names.index(name)], pa.string()) for name in schema.names]
-    yield from _batches(pa.table(chosen, schema.names).filter(filled), most_rows)
+    rows = [row for row in cells[1:] if any(cell != "" for cell in row[: len(names)])]
+    places = [names.index(name) for name in schema.names]
+    chosen = [pa.array([_text(row[place]) for row in rows], pa.string()) for place in places]
+    yield from _batches(pa.table(chosen, schema.names), most_rows)
 
 
 def count_excel_rows(stream: IO[bytes]) -> int:

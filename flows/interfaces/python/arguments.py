@@ -120,7 +120,8 @@ def _kinds_of(function: Callable[..., Any]) -> tuple[list[str], str, dict[str, A
     places, rest = [], ""
     for each in signature(function).parameters.values():
         if each.kind is Parameter.VAR_KEYWORD:
-            for keywords in get_args(kinds.pop(each.name, None)):
+            kinds.pop(each.name, None)
+            if keywords := _keywords_of(function):
                 kinds |= {name: kind | None for name, kind in get_type_hints(keywords).items()}
         elif each.kind is Parameter.VAR_POSITIONAL:
             rest = each.name
