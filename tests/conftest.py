@@ -50,7 +50,7 @@ absl.logging.get_absl_handler().python_handler.setStream(sys.__stderr__)
 
 SAME_DRAWS = [[room] for room in ("clients", "estimation", "flows", "pipelines", "transforms")]
 LEFT_OUT = pytest.StashKey[list[str]]()  # names of tests that only `make soak` runs
-SECONDS_TO_END = 120  # of a process whose tests are over
+SECONDS_TO_END = 120  # of a process whose tests are over and whose old folders are removed
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,8 +61,12 @@ def pytest_configure(config: pytest.Config) -> None:
         gc.enable()
 
 
-def pytest_sessionfinish() -> None:
-    """What still runs once all tests are over cannot keep the process: it is shown, and ended."""
+def pytest_unconfigure() -> None:
+    """What still runs once all tests are over cannot keep the process: it is shown, and ended.
+
+    pytest removes what earlier runs left before it comes to this: that takes as long as the disk
+    needs.
+    """
     faulthandler.dump_traceback_later(SECONDS_TO_END, exit=True)
 
 
