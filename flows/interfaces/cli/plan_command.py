@@ -238,7 +238,7 @@ def _plan_job(
 ) -> None:
     """Plan a job. `world` holds the arguments of `World`, `asked` those of `PlanRequest`."""
     console = _console(as_json)
-    with console.status("simulating surveys ..."):
+    with console.status("simulating surveys ...") as status:
         from hushrank.flows.planning.plan.display import show_plan
         from hushrank.flows.planning.plan.plan import DEFAULT_TARGET, PlanRequest, checked_plan
         from hushrank.flows.planning.plan.survey import plan_config
@@ -246,7 +246,11 @@ def _plan_job(
 
         request = PlanRequest(**{**asked, "target": asked["target"] or DEFAULT_TARGET})
         config = plan_config(survey, request.n_items, request.design)
-        plan = checked_plan(f"{survey}", config, request, World(**world), anyway=anyway)
+
+        def tell(words: str) -> None:
+            status.update(f"simulating surveys: {words} ...")
+
+        plan = checked_plan(f"{survey}", config, request, World(**world), anyway=anyway, tell=tell)
     if not as_json:
         show_plan(console, plan)
         return

@@ -33,6 +33,8 @@ class Reached(Record):
         formula: `error` by formula.
         rank_width: number of ranks that an item's 95 % interval spans.
         scale: scale of the scores.
+        by_formula: whether all this follows from the method's formula, as it does with more than
+            150 items that are compared in a balanced design, and not from simulated surveys.
     """
 
     method: str
@@ -51,6 +53,7 @@ class Reached(Record):
     formula: float | None
     rank_width: float | None
     scale: Scale
+    by_formula: bool
 
 
 class Guaranteed(Record):
@@ -427,6 +430,7 @@ def _reached(plan: SurveyPlan, setting: Setting, found: Accuracy) -> Reached:
         formula=None if formula is None else _known(formula),
         rank_width=_known(found.width),
         scale=found.scale,
+        by_formula=found.by_formula,
     )
 
 

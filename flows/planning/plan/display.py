@@ -13,7 +13,7 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.planning.plan.choice import AUTO, Loss, Verdict
 from hushrank.flows.planning.plan.items_apart import APART, POWER, ties_text
-from hushrank.flows.planning.plan.limits import guarantee_words
+from hushrank.flows.planning.plan.limits import Alternative, guarantee_words
 from hushrank.flows.planning.plan.plan import SurveyPlan
 from hushrank.flows.planning.plan.survey import Setting, answers_of, is_right, predicted
 from hushrank.flows.planning.plan.world import SHARES, Accuracy, World
@@ -49,6 +49,11 @@ OF_MARGINS = (
 )
 LEGEND_OF_FORMULA = "and by formula, "
 LEGEND_OF_UNKNOWN = "; unknown: errors are larger than if all items were called equal"
+LEGEND_OF_MANY = (
+    "; with so many items ({:,}) the numbers of {} follow from formulas, and no survey is simulated"
+    " for them: order and error are about right, but the largest error of a survey may be half or"
+    " twice as large, and its rank width half as large again"
+)
 LEGEND_OF_NOTHING = "; nothing learned: in so many of such surveys the release says just that"
 
 
@@ -105,7 +110,8 @@ def _more_tables(plan: SurveyPlan) -> Iterator[tuple[str, Table, str]]:
 
 def _legend(plan: SurveyPlan) -> str:
     others = plan.guarantees if plan.right else []
-    rows = [found for _, found in (*plan.tried, *plan.compared, *plan.naive, *others)]
+    tried = (*plan.tried, *plan.compared, *plan.naive, *others)
+    rows = [found for _, found in tried]
     unknown = any(UNKNOWN in (_error(found), _largest(found)) for found in rows)
     formula = any(each is not None for each in _formulas(plan))
     nothing = any(found.informative < SELDOM for found in rows)
@@ -113,7 +119,18 @@ def _legend(plan: SurveyPlan) -> str:
         LEGEND.format(LEGEND_OF_FORMULA * formula)
         + LEGEND_OF_UNKNOWN * unknown
         + LEGEND_OF_NOTHING * nothing
+        + _legend_of_many(plan, tried)
     )
+
+
+def _legend_of_many(
+    plan: SurveyPlan, tried: Sequence[tuple[Setting | Alternative, Accuracy]]
+) -> str:
+    """Which methods' numbers follow from formulas; empty: all are of simulated surveys."""
+    names = dict.fromkeys(each.method for each, found in tried if found.by_formula)
+    if not names:
+        return ""
+    return LEGEND_OF_MANY.format(len(plan.config.items.catalogue()), ", ".join(names))
 
 
 def _formulas(plan: SurveyPlan) -> list[float | None]:

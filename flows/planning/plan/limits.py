@@ -40,8 +40,8 @@ from hushrank.flows.planning.plan.survey import (
     accuracy_of,
     answers_of,
     chosen_method,
+    error_parts,
     is_right,
-    predicted,
     with_setting,
 )
 from hushrank.flows.planning.plan.world import Accuracy, World
@@ -51,9 +51,6 @@ from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.row_weights import FACTOR_BITS, RowFactors
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
-
-MANY = 2.0**20  # times as many people: noise on counts is then nothing
-NO_FLIPS = 300.0  # epsilon of an answer at which none is flipped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,29 +116,20 @@ def limits_of(config: SurveyConfig, setting: Setting, world: World) -> Limits | 
         setting: setting of people, answers, epsilon and method.
         world: assumptions about people and items.
     """
-    local = config.privacy.unit is Unit.LOCAL
     setting = replace(setting, method=chosen_method(config, setting).method.facts.name)
-    changed = replace(setting, epsilon=NO_FLIPS * max(setting.answers, 1))
-    if not local:
-        changed = replace(setting, people=int(setting.people * MANY))
-    try:
-        whole, alone = (predicted(config, each, world) for each in (setting, changed))
-    except (ConfigError, OverflowError):
+    parts = error_parts(config, setting, world)
+    if parts is None:
         return None
-    if whole is None or alone is None or not whole > 0 < alone:
-        return None
-    sampling = alone if local else alone * math.sqrt(MANY)
-    if not sampling < whole:
-        return None
-    privacy = math.sqrt(whole**2 - sampling**2)
+    local = config.privacy.unit is Unit.LOCAL
+    share = parts.privacy / parts.sampling
     theorem, *terms = _theorem(config, setting)
     return Limits(
         method=setting.method,
         people=setting.people,
         epsilon=setting.epsilon,
-        sampling=sampling,
-        privacy=privacy,
-        even=None if local else max(1, round(setting.people * (privacy / sampling) ** 2)),
+        sampling=parts.sampling,
+        privacy=parts.privacy,
+        even=None if local else max(1, round(setting.people * share**2)),
         theorem=str(theorem),
         their_sampling=float(terms[0]),
         their_privacy=float(terms[1]),

@@ -8,7 +8,7 @@ Plot of accuracy against epsilon.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -213,6 +213,11 @@ IN_A_STREAM = (
     " answers the caps leave out."
 )
 Tried = list[tuple[Setting, Accuracy]]
+Tell = Callable[[str], None]
+
+
+def _silent(words: str) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,7 +332,13 @@ class SurveyPlan:
 
 
 def checked_plan(
-    label: str, config: SurveyConfig, request: PlanRequest, world: World, *, anyway: bool
+    label: str,
+    config: SurveyConfig,
+    request: PlanRequest,
+    world: World,
+    *,
+    anyway: bool,
+    tell: Tell = _silent,
 ) -> SurveyPlan:
     """Plan a job as `plan_of`, but refuse a delta that is too large or an epsilon without use.
 
@@ -335,6 +346,7 @@ def checked_plan(
         label: names the job in messages.
         config, request, world: as for `plan_of`.
         anyway: plan it all the same.
+        tell: told what is tried next, in words.
 
     Raises:
         ConfigError: a delta is above its limit, no setting buys anything, or as for `plan_of`.
@@ -346,16 +358,19 @@ def checked_plan(
     worth = None if anyway else worth_of(tried, calibrate(tried), best.people)
     if worth is not None and worth.nothing:
         raise ConfigError(refusal(tried, worth))
-    return plan_of(config, request, world)
+    return plan_of(config, request, world, tell)
 
 
-def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyPlan:
+def plan_of(
+    config: SurveyConfig, request: PlanRequest, world: World, tell: Tell = _silent
+) -> SurveyPlan:
     """Try every setting of a job, and draw the plan if that is requested.
 
     Args:
         config: from `flows.planning.plan.survey.plan_config` or `config_to_plan`.
         request: the request.
         world: assumptions about people and items.
+        tell: told what is tried next, in words.
 
     Raises:
         ConfigError: the request breaks a rule.
@@ -365,7 +380,12 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
     world = _world_of(config, request, world)
     target, settings = parse_target(request.target), settings_of(config, request)
     right = is_right(config, config.method)
-    tried = [(each, accuracy_of(config, each, world)) for each in settings]
+
+    def measured(setting: Setting) -> tuple[Setting, Accuracy]:
+        tell(f"{setting.method} at epsilon {setting.epsilon:g}")
+        return setting, accuracy_of(config, setting, world)
+
+    tried = [measured(each) for each in settings]
     chosen = next((each for each, found in tried if right and target.met(found)), None)
     base = chosen or settings[-1]
     own = chosen_method(config, base)
@@ -373,10 +393,11 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
     others = [replace(base, method=method) for method in methods[1:]]
     compared = [
         (replace(base, method=methods[0]), dict(tried)[base]),
-        *((each, accuracy_of(config, each, world)) for each in others),
+        *(measured(each) for each in others),
     ]
     if request.plot is not None:
         _draw(config, request.plot, tried, methods, world)
+    tell("naive ways, other guarantees and the epsilon that is enough")
     best, naive = verdict(config, compared, target), naive_ways(config, base, world)
     return SurveyPlan(
         config=config,

@@ -25,6 +25,11 @@ from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.methods.base import Calibrated, Choice, PlannedMethod
 from hushrank.flows.methods.registry import METHODS, check_job
+from hushrank.flows.planning.plan.formula import (
+    MOST_SIMULATED,
+    ErrorParts,
+    accuracy_by_formula,
+)
 from hushrank.flows.planning.plan.world import (
     Accuracy,
     Target,
@@ -46,6 +51,8 @@ USUAL_ANSWERS = {"comparisons": 10, "responses": 10, "rankings": 1}
 WORK = 1_500_000  # numbers in the simulated matrices of one setting
 FEWEST, MOST = 12, 120  # fewest and most replicates
 LEAST_EPSILON, LARGEST_EPSILON = 0.01, 100.0
+MANY = 2.0**20  # times as many people: noise on counts is then nothing
+NO_FLIPS = 300.0  # epsilon of an answer at which none is flipped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +138,7 @@ def is_right(config: SurveyConfig, name: str) -> bool:
 
 
 def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accuracy:
-    """Try one setting on simulated surveys.
+    """Try one setting on simulated surveys, or by formula where there are very many items.
 
     Raises:
         ConfigError: the method refuses the setting.
@@ -139,10 +146,24 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     survey = planned_survey(config, setting, world)
     tried = with_setting(config, setting)
     method = planned_method(tried)
+    if (parts := _parts_to_use(config, setting, world)) is not None:
+        of_shares = method.estimand(tried, survey, truth := survey.truth(0)) is not truth
+        return accuracy_by_formula(survey, parts, of_shares=of_shares, n_top=config.top_k)
     mechanism = method.calibrate(tried)
     replicates = range(repetitions(survey, world))
     found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
     return mean_accuracy([measured for _, measured in found], found[0][0])
+
+
+def _parts_to_use(config: SurveyConfig, setting: Setting, world: World) -> ErrorParts | None:
+    """Parts of the error by formula; None: surveys are simulated."""
+    many = len(config.items.catalogue()) > MOST_SIMULATED
+    plain = config.input.kind == "comparisons" and config.comparisons.ties is not Ties.MODEL
+    if not (many and plain and config.groups is None and config.schedule.stream is None):
+        return None
+    if world.replicates:
+        return None
+    return error_parts(config, setting, world)
 
 
 def repetitions(survey: PlannedSurvey, world: World) -> int:
@@ -194,6 +215,24 @@ def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | N
     survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
     method = planned_method(tried)
     return method.predicted_error(tried, survey, method.calibrate(tried))
+
+
+def error_parts(config: SurveyConfig, setting: Setting, world: World) -> ErrorParts | None:
+    """Parts of `predicted` by sampling and by privacy; None: no formula tells them apart."""
+    local = config.privacy.unit is Unit.LOCAL
+    changed = replace(setting, epsilon=NO_FLIPS * max(setting.answers, 1))
+    if not local:
+        changed = replace(setting, people=int(setting.people * MANY))
+    try:
+        whole, alone = (predicted(config, each, world) for each in (setting, changed))
+    except (ConfigError, OverflowError):
+        return None
+    if whole is None or alone is None or not whole > 0 < alone:
+        return None
+    sampling = alone if local else alone * math.sqrt(MANY)
+    if not sampling < whole:
+        return None
+    return ErrorParts(sampling, math.sqrt(whole**2 - sampling**2))
 
 
 def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> PlannedSurvey:

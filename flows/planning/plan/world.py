@@ -223,6 +223,7 @@ class Accuracy:
         informative: share of replicates whose release says anything.
         spread: standard error of each of these, by name.
         scale: scale of the scores.
+        by_formula: whether it follows from the method's formula, without a simulated survey.
     """
 
     top: float
@@ -236,6 +237,7 @@ class Accuracy:
     informative: float
     spread: Mapping[str, float]
     scale: Scale
+    by_formula: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,94 @@
+"""Plans of very many items: formulas in place of simulated surveys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hushrank.flows.config.comparisons import Design
+from hushrank.flows.planning.plan import survey as planned_surveys
+from hushrank.flows.planning.plan.formula import MOST_SIMULATED, ErrorParts
+from hushrank.flows.planning.plan.survey import Setting, accuracy_of, error_parts, plan_config
+from hushrank.flows.planning.plan.world import World
+
+BALANCED = World(design=Design.BALANCED)
+N_ITEMS = 40
+
+
+@pytest.fixture
+def config(survey):
+    return plan_config(survey.config, n_items=N_ITEMS)
+
+
+@pytest.mark.parametrize(
+    ("method", "epsilon"),
+    [
+        ("noisy-counts", 0.5),
+        ("noisy-counts", 4.0),
+        ("win-loss", 0.5),
+        ("noisy-pairs", 2.0),
+        ("perturbed-mle", 1.0),
+    ],
+)
+def test_formulas_say_what_simulated_surveys_do(config, method, epsilon, monkeypatch):
+    """Items that differ by 1 in log odds. A formula of twice the error is seen."""
+    setting = Setting(method=method, epsilon=epsilon, people=8000, answers=6)
+    simulated = accuracy_of(config, setting, replace(BALANCED, replicates=12))
+    assert not simulated.by_formula
+    monkeypatch.setattr(planned_surveys, "MOST_SIMULATED", N_ITEMS - 1)
+    found = accuracy_of(config, setting, BALANCED)
+    assert found.by_formula
+    assert found.scale is simulated.scale
+    assert found.order == pytest.approx(simulated.order, abs=0.015)
+    # Few surveys miss the true share by 4 standard errors of a coin once in 10 000 runs.
+    assert found.top == pytest.approx(simulated.top, abs=4 * 0.5 / 12**0.5)
+    assert found.error == pytest.approx(simulated.error, rel=0.35)
+    assert found.largest / simulated.largest == pytest.approx(1, abs=0.6)
+    assert 0.6 < found.width / simulated.width < 1.5
+
+    def twice(*arguments):
+        parts = error_parts(*arguments)
+        return ErrorParts(2 * parts.sampling, 2 * parts.privacy)
+
+    monkeypatch.setattr(planned_surveys, "error_parts", twice)
+    wrong = accuracy_of(config, setting, BALANCED)
+    assert wrong.error > 1.35 * simulated.error
+
+
+@pytest.mark.parametrize("method", ["noisy-pairs", "win-loss"])
+def test_a_plan_of_300_items_simulates_no_survey(survey, method, monkeypatch):
+    def never(*_arguments):
+        raise AssertionError("a survey was simulated")
+
+    monkeypatch.setattr(planned_surveys, "_one", never)
+    config = plan_config(survey.config, n_items=300)
+    poor, good = (
+        accuracy_of(config, Setting(method=method, epsilon=e, people=20_000, answers=10), BALANCED)
+        for e in (0.1, 10.0)
+    )
+    assert poor.by_formula
+    assert poor.order < good.order
+    assert poor.error > good.error
+    assert poor.width > good.width
+
+
+def test_few_items_and_other_designs_are_simulated(config, survey, monkeypatch):
+    monkeypatch.setattr(planned_surveys, "FEWEST", 2)
+    setting = Setting(method="noisy-counts", epsilon=1.0, people=500, answers=6)
+    assert N_ITEMS <= MOST_SIMULATED
+    assert not accuracy_of(config, setting, BALANCED).by_formula
+    many = plan_config(survey.config, n_items=MOST_SIMULATED + 1)
+    assert accuracy_of(many, setting, BALANCED).by_formula
+    assert not accuracy_of(many, setting, World(design=Design.RANDOM)).by_formula
+    assert not accuracy_of(many, setting, replace(BALANCED, activity=((4, 1.0),))).by_formula
+
+
+def test_the_command_says_which_numbers_are_by_formula(survey, capsys):
+    from hushrank.flows.interfaces.cli.main import main
+
+    arguments = ["plan", str(survey.config), "--items", "160", "--people", "9000"]
+    main([*arguments, "--epsilon", "1", "--target", "order=0.8"])
+    said = capsys.readouterr().out
+    assert "with so many items (160) the numbers of" in said
+    assert "follow from formulas, and no survey is simulated for them" in said
