@@ -252,6 +252,10 @@ class PlannedSurvey:
         scores = self._generator(0, replicate).normal(0.0, self.spread, self.n_items)
         return np.asarray(scores - scores.mean())
 
+    def unit_errors(self, replicate: int) -> NDArray[np.float64]:
+        """Independent normal errors of variance 1, shape (n,), where no survey is simulated."""
+        return self._generator(6, replicate).standard_normal(self.n_items)
+
     def true_shares(self, truth: NDArray[np.float64]) -> NDArray[np.float64]:
         """Share of its comparisons that each item wins in a balanced design, less one half."""
         probabilities = self.link.cdf(truth[:, None] - truth[None, :])

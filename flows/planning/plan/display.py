@@ -110,7 +110,8 @@ def _more_tables(plan: SurveyPlan) -> Iterator[tuple[str, Table, str]]:
 
 def _legend(plan: SurveyPlan) -> str:
     others = plan.guarantees if plan.right else []
-    tried = (*plan.tried, *plan.compared, *plan.naive, *others)
+    tried: list[tuple[Setting | Alternative, Accuracy]] = []
+    tried += [*plan.tried, *plan.compared, *plan.naive, *others]
     rows = [found for _, found in tried]
     unknown = any(UNKNOWN in (_error(found), _largest(found)) for found in rows)
     formula = any(each is not None for each in _formulas(plan))

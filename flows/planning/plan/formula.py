@@ -64,8 +64,7 @@ def accuracy_by_formula(
         truth = survey.truth(replicate)
         wanted = survey.true_shares(truth) if of_shares else truth
         errors = _errors(survey, truth, parts, of_shares=of_shares)
-        drawn = np.random.default_rng((survey.seed, replicate)).standard_normal(len(truth))
-        scores = wanted + errors * drawn
+        scores = wanted + errors * survey.unit_errors(replicate)
         width = _width(scores, errors)
         measured = scores_measured(scores, truth, n_top) | score_errors(scores, wanted)
         informative = float(width < len(truth) - 1)

@@ -380,21 +380,14 @@ def plan_of(
     world = _world_of(config, request, world)
     target, settings = parse_target(request.target), settings_of(config, request)
     right = is_right(config, config.method)
-
-    def measured(setting: Setting) -> tuple[Setting, Accuracy]:
-        tell(f"{setting.method} at epsilon {setting.epsilon:g}")
-        return setting, accuracy_of(config, setting, world)
-
-    tried = [measured(each) for each in settings]
+    tried = _measured(config, settings, world, tell)
     chosen = next((each for each, found in tried if right and target.met(found)), None)
     base = chosen or settings[-1]
     own = chosen_method(config, base)
     methods = methods_to_compare(config, own.method.facts.name)
     others = [replace(base, method=method) for method in methods[1:]]
-    compared = [
-        (replace(base, method=methods[0]), dict(tried)[base]),
-        *(measured(each) for each in others),
-    ]
+    first = (replace(base, method=methods[0]), dict(tried)[base])
+    compared = [first, *_measured(config, others, world, tell)]
     if request.plot is not None:
         _draw(config, request.plot, tried, methods, world)
     tell("naive ways, other guarantees and the epsilon that is enough")
@@ -421,6 +414,15 @@ def plan_of(
         sure_margins=sure_margins(config, settings),
         ties=orders_by_ties(config, replace(base, method=methods[0]), world),
     )
+
+
+def _measured(config: SurveyConfig, settings: Sequence[Setting], world: World, tell: Tell) -> Tried:
+    """Try settings one after the other, and tell each."""
+    found = []
+    for each in settings:
+        tell(f"{each.method} at epsilon {each.epsilon:g}")
+        found.append((each, accuracy_of(config, each, world)))
+    return found
 
 
 def _losses(compared: Tried, naive: Tried, best: Verdict | None) -> Iterator[Loss]:
