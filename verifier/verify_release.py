@@ -5456,7 +5456,8 @@ RULES = (  # how bytes become rows, in words
     " add no more than max_contributions rows do.",
 )
 SPELLED = (
-    r"(?s)(?:Column|Each column) .* (should hold .*\. Rows with anything else (make the run fail|are excluded)"
+    r"(?s)(?:Column|Each column) .*"
+    r" (should hold .*\. Rows with anything else (make the run fail|are excluded)"
     r"|holds .*\. A row with another word (fails the run|is set aside))\."
 )
 FREE_OF_COST = (  # what is computed from the draws alone
