@@ -51,8 +51,9 @@ LEGEND_OF_FORMULA = "and by formula, "
 LEGEND_OF_UNKNOWN = "; unknown: errors are larger than if all items were called equal"
 LEGEND_OF_MANY = (
     "; with so many items ({:,}) the numbers of {} follow from formulas, and no survey is simulated"
-    " for them: order and error are about right, but the largest error of a survey may be half or"
-    " twice as large, and its rank width half as large again"
+    " for them: an error far below the spread of the scores is that of a survey within a third;"
+    " elsewhere, and for the largest error, it may be half or twice as large; rank widths may be"
+    " half as large again"
 )
 LEGEND_OF_NOTHING = "; nothing learned: in so many of such surveys the release says just that"
 
