@@ -49,6 +49,9 @@ Total = Annotated[
 KeyOut = Annotated[
     Path, typer.Option("--out", metavar="FILE", help="The new file for the key; it must not exist.")
 ]
+TableOut = Annotated[
+    Path, typer.Option("--out", metavar="FILE", help="The table: .csv, .json or .parquet.")
+]
 LONGEST_REASON = 200  # characters
 
 
@@ -124,6 +127,29 @@ def key(out: KeyOut) -> None:
     from hushrank.flows.ledger.keys import make_key
 
     typer.echo(make_key(out.expanduser().absolute()), nl=False)
+
+
+def export(config: ConfigPath, out: TableOut) -> None:
+    """Write the whole ledger as one table for an auditor: terms, costs, methods, nights.
+
+    It has a row for each release, change of terms, alert and repair of every population of the
+    ledger, with who did it. Methods are those of releases in the output folder of this job. The
+    table holds what the ledger holds, and nothing of any row. Reads no rows and spends nothing.
+    """
+    from hushrank.flows.interfaces.cli.history_commands import write_whole
+    from hushrank.flows.ledger.export import ledger_table
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.release.archive import archived, load_archived
+    from hushrank.flows.release.history import export_bytes
+    from hushrank.flows.run.context import ledger_of
+
+    checked = load_config(config)
+    chain = ledger_of(checked).book().chain
+    releases = map(load_archived, archived(checked.output))
+    methods = {release.release_id: release.method for release in releases}
+    table = ledger_table(chain, str(checked.ledger.path), methods)
+    write_whole(out, export_bytes(table, out))
+    Console().print(Text(f"Wrote {out}: {table.num_rows:,} rows."), soft_wrap=True)
 
 
 def terms(config: ConfigPath, terms_key: OwnerKey, reason: Reason, epsilon: Total = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +41,24 @@ def test_report_certificate_and_verifier_show_each_change(owned: Survey, command
     other.write_text(command("ledger", "key", "--out", owned.folder / "other.pem")[1])
     code, printed = command("verify", owned.config, "--terms-key", other)
     assert (code, "not by a holder given with --terms-key" in printed) == (1, True)
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_an_auditor_gets_all_terms_costs_and_methods(owned: Survey, command: Command, form: str):
+    assert command("run", owned.config)[0] == 0
+    (release_id,) = (path.name[11:] for path in (owned.output / "releases").iterdir())
+    out = owned.folder / f"ledger.{form}"
+    code, printed = command("ledger", "export", owned.config, "--out", out)
+    assert (code, "3 rows" in printed) == (0, True), printed
+    text = out.read_text()
+    rows = json.loads(text) if form == "json" else list(csv.DictReader(text.splitlines()))
+    opened, raised, paid = rows
+    assert [float(each["total_epsilon"]) for each in (opened, raised)] == [9, 12]
+    assert opened["approved_by"] == raised["approved_by"] != ""
+    assert "second wave" in raised["note"]
+    assert (paid["release_id"], paid["state"]) == (release_id, "committed")
+    assert (paid["method"], float(paid["epsilon"])) == ("noisy-counts", 2)
+    assert paid["drawn_at"]
 
 
 def test_a_verifier_finds_terms_that_nobody_approved(owned: Survey, command: Command):
