@@ -132,7 +132,7 @@ def _legend_of_many(
     names = dict.fromkeys(each.method for each, found in tried if found.by_formula)
     if not names:
         return ""
-    return LEGEND_OF_MANY.format(len(plan.config.items.catalogue()), ", ".join(names))
+    return LEGEND_OF_MANY.format(len(plan.config.items.catalogue), ", ".join(names))
 
 
 def _formulas(plan: SurveyPlan) -> list[float | None]:
