@@ -42,6 +42,7 @@ from hushrank.flows.planning.plan.limits import (
     activity_of,
     gain_of_weights,
     limits_of,
+    one_name,
     tried_guarantees,
     weights_text,
 )
@@ -276,6 +277,7 @@ class SurveyPlan:
             margins.
         ties: share of pairs in order in `base` by each way of treating ties; empty: the job models
             none.
+        one_name: `base` if each name were a person's only one; None: the job takes it so already.
     """
 
     config: SurveyConfig
@@ -298,6 +300,7 @@ class SurveyPlan:
     items_apart: list[PeopleNeeded]
     sure_margins: list[SureMargin]
     ties: dict[Ties, float]
+    one_name: Accuracy | None
 
     @property
     def weights_gain(self) -> float | None:
@@ -399,6 +402,7 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
         items_apart=people_needed(config, settings, world),
         sure_margins=sure_margins(config, settings),
         ties=orders_by_ties(config, replace(base, method=methods[0]), world),
+        one_name=one_name(config, base, world),
     )
 
 
