@@ -331,10 +331,10 @@ nights: stream=text night=count nights=count participations=count~ gap=count~
 metered: rows=count pair_gap=count burst=count
 rows: kind=text settings=<settings> schedule=schedule rules=[text]
 schedule: timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text
-comparisons: *settings columns?=roles design?=text words?=outcome_words~ features?=[feature]
-    ties?=text tie_model?=text pairs?=count
+comparisons: *settings layout?=text columns?=roles design?=text words?=outcome_words~
+    features?=[feature] ties?=text tie_model?=text pairs?=count
 roles: user?=text left?=text right?=text outcome?=text~ winner?=text~ winner_values?=outcome_words~
-    loser?=text~ event?=text~ epsilon?=text~ weight?=text~ first?=text~
+    loser?=text~ event?=text~ epsilon?=text~ weight?=text~ first?=text~ pairs?={[text]}~
 outcome_words: left?=[text] right?=[text] tie?=[text]
 feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
 rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text ties?=text
@@ -5470,13 +5470,16 @@ RULES = (  # how bytes become rows, in words
     " and no file besides the catalogue, changes it.",
     "A row on a pair that was not asked about breaks a rule.",
     "Rows of one user, pair and event count once; contradicting ones never.",
+    "Each cell of a column of input.columns.pairs is an answer of its own; an empty one or NA is"
+    " none.",
     "Of a person's rows at most max_contributions count, under the other bounds too; which, secret"
     " random bits decide, never what was answered.",
     "All rows of a person count, with a weight that falls with their number, so that together they"
     " add no more than max_contributions rows do.",
 )
 SPELLED = (
-    r"(?s)Column .* (should hold .*\. Rows with anything else (make the run fail|are excluded)"
+    r"(?s)(?:Column|Each column) .*"
+    r" (should hold .*\. Rows with anything else (make the run fail|are excluded)"
     r"|holds .*\. A row with another word (fails the run|is set aside))\."
 )
 FREE_OF_COST = (  # what is computed from the draws alone
