@@ -75,8 +75,8 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
         console.print(Text(_loss_text(loss)), soft_wrap=True)
     if plan.weights:
         console.print(Text(f"\n{plan.weights}"), soft_wrap=True)
-    if plan.one_name is not None:
-        console.print(Text(f"\n{_names_text(plan, plan.one_name)}"), soft_wrap=True)
+    if (one_name := plan.one_name) is not None:
+        console.print(Text(f"\n{_names_text(plan, one_name)}"), soft_wrap=True)
     if plan.ties:
         console.print(Text(f"\n{ties_text(plan.ties, plan.world)}"), soft_wrap=True)
     if plan.guarantees and plan.right:
@@ -337,7 +337,7 @@ def _loss_text(loss: Loss) -> str:
 
 
 def _names_text(plan: SurveyPlan, alone: Accuracy) -> str:
-    """What it costs to protect several names of a person together."""
+    """Say what it costs to protect several names of a person together."""
     names = plan.config.privacy.names_per_person
     found = dict(plan.compared)[plan.compared[0][0]]
     return (

@@ -277,7 +277,6 @@ class SurveyPlan:
             margins.
         ties: share of pairs in order in `base` by each way of treating ties; empty: the job models
             none.
-        one_name: `base` if each name were a person's only one; None: the job takes it so already.
     """
 
     config: SurveyConfig
@@ -300,13 +299,17 @@ class SurveyPlan:
     items_apart: list[PeopleNeeded]
     sure_margins: list[SureMargin]
     ties: dict[Ties, float]
-    one_name: Accuracy | None
 
     @property
     def weights_gain(self) -> float | None:
         """Signal to noise with weights for heavy users divided by that without; None: not known."""
         method, activity = self.compared[0][0].method, self.world.activity
         return gain_of_weights(self.config, method, self.base.answers, activity)
+
+    @property
+    def one_name(self) -> Accuracy | None:
+        """`base` if each name were a person's only one; None: the job takes it so already."""
+        return one_name(self.config, self.base, self.world)
 
     @property
     def limits(self) -> Limits | None:
@@ -402,7 +405,6 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
         items_apart=people_needed(config, settings, world),
         sure_margins=sure_margins(config, settings),
         ties=orders_by_ties(config, replace(base, method=methods[0]), world),
-        one_name=one_name(config, base, world),
     )
 
 
