@@ -233,8 +233,8 @@ stream: stream=text number=count nights=count first=date participations=count~ g
 privacy: unit=text adjacency=text~ epsilon=open delta=number rho=open~ mechanism=text
     noise_scale=number~ noise_variance=number~ sensitivity=number~ sensitivity_norm=text~
     sensitivity_l1=size~ sensitivity_l2_squared=size~ max_contributions=count~ per_item_cap=count~
-    distinct_pairs=bool ties=text~ parameters=parameters statement=[text] not_protected=[text]
-    theorem=text erratum=text~ bits?=bits~ reconstructed?=bool
+    distinct_pairs=bool names_per_person?=count~ ties=text~ parameters=parameters statement=[text]
+    not_protected=[text] theorem=text erratum=text~ bits?=bits~ reconstructed?=bool
 bits: noise?=[source] randomisation?=[source] row-choice?=[source] coins?=[source]
 win-counts: kind=text row_weight=count wins={item:number}
 win-loss-counts: kind=text row_weight=count wins={item:int} losses={item:int}
@@ -326,7 +326,7 @@ guarantee: unit=text adjacency=text~ epsilon=fraction delta=fraction rho=fractio
 domain: items=count catalogue_sha256=digest bounds=bounds groups=[text] other_rows=bool ties=text~
     stream=nights~
 bounds: max_contributions=count~ per_item_cap=count~ distinct_pairs=bool bounding=text
-    max_weight=fraction~
+    max_weight=fraction~ names_per_person?=count~
 nights: stream=text night=count nights=count participations=count~ gap=count~
     participation?=metered~ window=count~
 metered: rows=count pair_gap=count burst=count
@@ -603,6 +603,7 @@ def fields_of(form: str) -> dict[str, tuple[str, bool]]:
 
 ABOVE_ZERO = {
     *("items", "max_contributions", "per_item_cap", "max_weight", "nights", "night", "gap"),
+    "names_per_person",
     *("participations", "window", "times", "line", "attempt", "most_answers", "most_rankings"),
     *("longest", "grid", "pairs", "answers", "threshold", "values", "apart", "weights"),
     *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2", "pair_gap"),
@@ -639,6 +640,8 @@ def check_form(certificate: Document, release: Document, say: Findings) -> None:
     unit, protects = (certificate["guarantee"][name] for name in ("unit", "epsilon"))
     if unit not in ("user", "comparison", "local"):
         raise Wrong(f"unit is {short(unit)}, of which nobody knows how many rows it has")
+    if unit != "user" and certificate["domain"]["bounds"].get("names_per_person"):
+        raise Wrong("names_per_person is stated, and the unit is no person")
     for part in ("guarantee", "domain", "ledger", *(["draws"] if protects != "inf" else ())):
         look(part, certificate[part])
 
@@ -710,6 +713,10 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
         "groups": (domain["groups"], table or [each["name"] for each in groups]),
         "names of items": (domain["catalogue_sha256"], hashlib.sha256(listed).hexdigest()),
         "random bits": (certificate["bits"], privacy["bits"]),
+        "names of a person": (
+            domain["bounds"].get("names_per_person"),
+            privacy.get("names_per_person"),
+        ),
     }
     if night or release.get("stream"):
         own = {**release["stream"], "night": release["stream"]["number"]}
@@ -2083,6 +2090,7 @@ class Bundle:
     sides: int  # 1: the unit comes or goes; 2: it is replaced
     weight: int  # what a row adds to a count
     groups: int  # groups with counts of their own
+    names: int = 1  # names of a person, each with these rows
     earlier: bool = False  # bounds as earlier versions stated them: larger, and as true
 
     def most_rows(self, items: int | None = None) -> int:
@@ -2106,6 +2114,7 @@ def bundle_of(certificate: Document) -> Bundle:
         sides={"add-remove": 1, "replace-one": 2}[guarantee["adjacency"]],
         weight=2 if domain["ties"] == "split" else 1,
         groups=max(1, len(domain["groups"]) + domain["other_rows"]),
+        names=bounds.get("names_per_person") or 1,
     )
 
 
@@ -2584,10 +2593,14 @@ def check_inputs(draw: Document, wanted: Document) -> None:
 def count_loss(draw: Document, certificate: Document, release: Document) -> Loss:
     """Of noise on counts, of which the sensitivity is computed again: l1 / scale of Laplace
     noise [GRS12]; squared l2 change and variance of discrete Gaussian noise [CKS20]."""
-    norms = count_norms(draw, certificate, release)
     stated, b, what = draw["sensitivity"], bundle_of(certificate), draw["what"]
+    named = {"names": b.names} if b.names > 1 else {}
+    norms, before = (
+        times(count_norms(draw, certificate, release, earlier), b.names)  # each name moves so much
+        for earlier in (False, True)
+    )
     wanted = [
-        inputs_of(draw, certificate, release, replace(b, earlier=earlier))
+        inputs_of(draw, certificate, release, replace(b, earlier=earlier)) | named
         for earlier in (False, True)  # which stated fewer of them
     ]
     alike = (each for each in wanted if each.keys() == draw["inputs"].keys())
@@ -2595,7 +2608,7 @@ def count_loss(draw: Document, certificate: Document, release: Document) -> Loss
     if fraction(draw["law"]["step"]) != step_of(draw, b):
         raise Wrong(f"the noise of {what} is in steps of {draw['law']['step']}, and its counts not")
     told = stated["l1"], stated["l2_squared"]
-    if told not in (norms, count_norms(draw, certificate, release, earlier=True)):
+    if told not in (norms, before):
         raise Wrong(
             f"the sensitivity of {what} is l1 = {norms[0]}, l2^2 = {norms[1]}, and the"
             f" certificate says {told[0]} and {told[1]}"
@@ -2660,6 +2673,8 @@ def objective_loss(draw: Document, b: Bundle, effects: int) -> Loss:
         raise Wrong("the noise in the optimisation has another law than its name says")
     if draw["cover"]["values"] != b.items + effects:
         raise Wrong("the cover is of another number of values than are released")
+    if b.names > 1:
+        raise Wrong("the proof of noise inside an optimisation is of one name of a person")
     covered, stated = cover_loss(draw["cover"], ridge, step), fraction(draw["sensitivity"])
     if derivation_of(draw) == "calibrate_covariates":
         reach, rows = 2 + share * effects, b.most_rows()
@@ -3872,6 +3887,7 @@ def holds_lead(release: Document, told: Document, variance: float, draws: int) -
         "borda": 2 * (n - 1) * rows,
         "first-places": rows,
     }[told["by"]]
+    bound *= privacy.get("names_per_person") or 1  # with so much under each name
     if told["bound"] is None or told["bound"] < bound or told["noise_allowance"] is None:
         return False
     left = min(gaps) - told["noise_allowance"]
@@ -4536,6 +4552,8 @@ central user -stream add-remove: Each person is protected, with all their answer
     input, and so is whether they took part.
 central user -stream replace-one: Each person is protected, with all their answers in this run's
     input.
+central user names: A person may have up to {names} user names here: what is given under any
+    {names} names is protected together, and the bounds on a person's answers hold for each name.
 private-sums at_source: Each answer was privatised where it was given; true answers were never
     collected.
 private-sums -at_source: Each answer was privatised by itself before it was counted.
@@ -4775,8 +4793,10 @@ central comparison replace-one: Whether a particular answer was
 central user replace-one: Whether a particular person took part, and the
     number of participants. || That a person took part, and how many people did.
 central user: Groups, such as a family or a class: for k people together the loss is {grows}.
-central user: A person who appears under several user names: each name is protected as if it were a
-    person.
+central user -names: A person who appears under several user names: each name is protected as if it
+    were a person.
+central user names: A person who appears under more than {names} user names: only {names} of them
+    are protected together. The operator states that people have no more.
 -none: What holds for people in general: what most people answer says something about those who did
     not take part as well.
 -none: Other releases from answers of the same people, {of_night}
@@ -5178,6 +5198,7 @@ def parts_of(certificate: Document, release: Document) -> Parts:
         "sure": digits(round(100 / (1 + math.exp(-min(epsilon, 700))), 2)),
         "L": bounds["max_contributions"],
         "c": bounds["per_item_cap"],
+        "names": bounds.get("names_per_person"),
         "longest": release["privacy"]["parameters"].get("longest_ranking", 0),
     }
     tags = {guarantee["unit"], kind, str(guarantee["adjacency"])}
@@ -5210,6 +5231,7 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "counts": not local and kind not in ("scores", "scores-and-effects", "top-list"),
         "rho": certificate["guarantee"]["rho"] is not None,
         "multiline": bool(settings.get("multiline")),
+        "names": (bounds.get("names_per_person") or 1) > 1,
         "distinct": bounds["distinct_pairs"],
         "cap": bounds["per_item_cap"] is not None,
         "bounded": bounds["max_contributions"] is not None,
