@@ -1,6 +1,7 @@
 """Check a release of hushrank without hushrank.
 
-    python3 verify_release.py FOLDER [--ledger FILE] [--anchor PLACE] [--public-key FILE] [--json]
+    python3 verify_release.py FOLDER [--ledger FILE] [--anchor PLACE] [--public-key FILE]
+        [--terms-key FILE] [--json]
 
 FOLDER holds `release.json`, `ranking.csv`, `report.html` and `certificate.json`. This file needs
 Python 3.11 and its standard library, and imports nothing of hushrank: read it in an evening, or
@@ -373,7 +374,8 @@ random-pairs: *law-of-answers hide=text pairs=count epsilon=fraction threshold=c
 pair-level: epsilon=fraction pairs=count threshold=count
 ledger: population=text protects=text~ unit=text adjacency=text attempt=count entry=position
     paid_by=position budget=budget period_start=time~ period_end=time~ period=total lifetime=total
-    same_input=[other] together?=total~
+    same_input=[other] together?=total~ terms?=[terms-set]
+terms-set: line=count time=time budget=budget by=text reason=text approved_by=text~
 position: line=count hash=digest previous=digest time=time
 budget: epsilon=fraction delta=fraction refresh=text~ lifetime_epsilon?=fraction~
 total: spends=[spends] sum=cost epsilon=fraction delta=fraction rule?=text~ first?=cost~
@@ -3338,8 +3340,11 @@ def period_of(time: datetime, refresh: str | None) -> tuple[datetime | None, dat
     return start, end.replace(day=1) if days > 7 else end
 
 
-def check_ledger(certificate: Document, content: Given, say: Findings) -> None:
-    """That the ledger has the release once, where the certificate says, and has its totals."""
+def check_ledger(
+    certificate: Document, content: Given, say: Findings, officer: Given = None
+) -> None:
+    """That the ledger has the release once, where the certificate says, and has its totals, and
+    that the holder of a key (`officer`, PEM) set its terms, if they belong to one."""
     part, guarantee = certificate["ledger"], certificate["guarantee"]
     if part is None:
         unsafe = "the release is called safe, and the certificate names no line of a ledger"
@@ -3368,6 +3373,9 @@ def check_ledger(certificate: Document, content: Given, say: Findings) -> None:
         check_total("the period", part["period"], None, say)
         check_total("all periods", part["lifetime"], None, say)
         check_together(part, None, say)
+        say_terms(part.get("terms") or [], say)
+        if officer is not None:
+            say.open("who set the terms: no ledger was given, so no approval was looked at")
         say.open("the ledger: no file was given (--ledger FILE), so its lines were not looked at")
         return
     entries = read_ledger(content)
@@ -3375,6 +3383,7 @@ def check_ledger(certificate: Document, content: Given, say: Findings) -> None:
     if reserved_there(entries, certificate, say):
         check_paid(entries, certificate, say)
         check_terms(entries[: part["entry"]["line"]], part, say)
+        check_approvals(content, entries, part, say, officer)
         check_counted(entries, part, say)
         check_drawn(entries, certificate, say)
 
@@ -3446,6 +3455,74 @@ def check_terms(before: list[Document], part: Document, say: Findings) -> None:
     period = period_of(datetime.fromisoformat(before[-1]["time"]), terms["refresh"])
     other = "the period of the release is another one than the certificate says"
     say.check(period == (moment(part["period_start"]), moment(part["period_end"])), wrong=other)
+
+
+def say_terms(changes: list[Document], say: Findings) -> None:
+    """Who set the total of the budget, and each change of it."""
+    lines = [each["line"] for each in changes]
+    say.check(lines == sorted({*lines}), wrong="the changes of the terms are not in their order")
+    for before, each in zip([None, *changes], changes, strict=False):
+        limits = each["budget"]
+        now = f"epsilon {shown(fraction(limits['epsilon']))}"
+        then = "" if before is None else shown(fraction(before["budget"]["epsilon"]))
+        done = f"was set from epsilon {then} to {now}" if then else f"was opened at {now}"
+        key = each["approved_by"]
+        approved = f", approved with key {key}" if key else ", approved by no key"
+        why = f": {short(each['reason'])}" if each["reason"] else ""
+        say.check(True, f"the budget {done} on {each['time'][:10]}, by {each['by']}{approved}{why}")
+
+
+def check_approvals(
+    content: bytes, entries: list[Document], part: Document, say: Findings, pem: Given
+) -> None:
+    """That the holder of the key to which the terms belong signed each change and each repair, and
+    that the certificate names the changes. `pem`: keys of officers, as the reader knows them."""
+    owner, found = b"", []
+    for entry, line in zip(entries, content.splitlines(), strict=True):
+        if entry["event"] not in ("open", "terms", "accept"):
+            continue
+        named = base64.b64decode(entry.get("terms_key", ""), validate=True)
+        judge = owner or named
+        name = hashlib.sha256(judge).hexdigest()[:16] if judge else None
+        if judge and not is_approved(line, judge):
+            where = f"line {entry['seq']} of the ledger changes its terms or repairs it"
+            raise Wrong(f"{where} without a signature of key {name}, to which the terms belong")
+        owner = named or owner
+        own = entry["population"] == part["population"] and entry["event"] != "accept"
+        if own and entry["seq"] <= part["entry"]["line"]:
+            made = {"line": entry["seq"], "time": entry["time"], "by": entry["operator"]}
+            why = entry.get("reason", "")
+            found.append(made | {"budget": entry, "reason": why, "approved_by": name})
+    told = part.get("terms")
+    if told is not None:
+        good = [*map(exact_terms, found)] == [*map(exact_terms, told)]
+        say.check(good, wrong="the ledger has other changes of its terms than are named")
+        say_terms(told, say)
+    if pem is not None:
+        known, last = keys_of(pem), found[-1]["approved_by"]
+        text = f"the budget was set by the holder of key {last}, as given with --terms-key"
+        how = f"with key {last}" if last else "without a key"
+        say.check(
+            last in known, text, f"the budget was set {how}, not by a holder given with --terms-key"
+        )
+
+
+def exact_terms(each: Document) -> tuple[Any, ...]:
+    """What a change of terms says, whoever wrote it down."""
+    limits = (budget(each["budget"].get(name)) for name in ("epsilon", "delta", "lifetime_epsilon"))
+    by = (each["by"], each["reason"], each["approved_by"])
+    return each["line"], moment(each["time"]), *by, *limits, each["budget"]["refresh"]
+
+
+def is_approved(line: bytes, key: bytes) -> bool:
+    """Whether a key signed a line of the ledger by its field `approval`."""
+    body = line.rpartition(b',"hash":"')[0] + b"}"
+    sealed = SIGNED.fullmatch(body)
+    found = APPROVED.fullmatch(body if sealed is None else sealed[1] + b"}")
+    name = hashlib.sha256(key).hexdigest()[:16].encode()
+    if found is None or found[2] != name:
+        return False
+    return signed_by(key, found[1] + b"}", base64.b64decode(found[3]))
 
 
 def check_counted(entries: list[Document], part: Document, say: Findings) -> None:
@@ -3538,6 +3615,7 @@ def check_drawn(entries: list[Document], certificate: Document, say: Findings) -
 
 
 SIGNED = re.compile(rb'(?s)(.*),"signature":"ed25519:([0-9a-f]{16}):([A-Za-z0-9+/]{86}==)"\}')
+APPROVED = re.compile(rb'(?s)(.*),"approval":"ed25519:([0-9a-f]{16}):([A-Za-z0-9+/]{86}==)"\}')
 PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----\s+([A-Za-z0-9+/=\s]+?)\s+-----END PUBLIC KEY-----")
 ED25519 = bytes.fromhex("302a300506032b6570032100")  # how the DER of such a key begins (RFC 8410)
 UNSIGNED = "nobody signed this: whoever can write the files and the ledger could have made all anew"
@@ -5498,13 +5576,14 @@ UNREADABLE = (
 )
 
 
-def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given = None) -> Findings:
+def verify(
+    files: Files, ledger: Given = None, key: Given = None, anchor: Given = None, terms: Given = None
+) -> Findings:
     """Check the files of a release, by name.
 
-    Where they are at hand: with the ledger that counts it, the public keys (PEM) that sign both,
-    and what an anchor outside knows of the ledger, one head in each line.
+    At hand may be its ledger, the keys (PEM) that sign both, an anchor's heads, the terms' keys.
     """
-    say = Findings()
+    say, readable = Findings(), False  # whether both documents have their form
     try:
         certificate, release = (read_json(files[name]) for name in ("certificate.json", NAMES[0]))
     except KeyError as error:
@@ -5518,7 +5597,6 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         newer = f"the release is of format {version}, and this program knows format {FORMAT}"
         say.lines.append(("newer", f"{newer}: get a newer verifier; nothing was judged"))
         return say
-    readable = False  # whether both documents have their form
     checks: dict[str, Callable[[], object]] = {
         "certificate.json": lambda: check_form(certificate, release, say),
         "guarantee": lambda: check_claim(certificate, release, say),
@@ -5527,7 +5605,7 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "numbers": lambda: check_numbers(certificate, release, say),
         "words": lambda: check_words(certificate, release, say),
         "sentences": lambda: check_texts(certificate, say),
-        "ledger": lambda: check_ledger(certificate, ledger, say),
+        "ledger": lambda: check_ledger(certificate, ledger, say, terms),
         "signatures": lambda: check_signatures(files, ledger, key, say),
         "anchor": lambda: check_anchor(certificate, ledger, anchor, key, say),
         "files": lambda: check_digests(files, certificate, say),
@@ -5742,17 +5820,19 @@ def main() -> int:
     parser.add_argument("--ledger", type=Path, help="the ledger that counts the release")
     parser.add_argument("--public-key", type=Path, help="public key (PEM) that signs both")
     parser.add_argument("--anchor", type=Path, help="what an anchor knows of the ledger")
+    parser.add_argument("--terms-key", type=Path, help="public key (PEM) of who may set the budget")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args()
     try:
         files = read_folder(given.folder)
         others = sorted({path.name for path in given.folder.iterdir()} - files.keys())
-        ledger, key = (each and read_file(each) for each in (given.ledger, given.public_key))
+        named = (given.ledger, given.public_key, given.terms_key)
+        ledger, key, officer = (each and read_file(each) for each in named)
         anchor = given.anchor and read_anchor(given.anchor)
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
         return 1
-    found = verify(files, ledger, key, anchor)
+    found = verify(files, ledger, key, anchor, officer)
     if others:
         found.open(f"not looked at, for they are hidden or no files: {short(', '.join(others))}")
     if given.json:

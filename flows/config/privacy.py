@@ -403,6 +403,8 @@ class LedgerConfig(Section):
             than those of this job; without this key, the same files under two names are refused.
         signing_key: file of the private key that signs every line (`hushrank ledger key` makes
             one); None: lines are not signed. Every job of a signed ledger needs the key.
+        terms_key: file of the public key of the officer who alone opens, changes or recovers the
+            budget (`hushrank ledger terms`); runs cannot. None: whoever edits this section can.
         anchor: a second place that knows how far the ledger was, so that an older copy is refused:
             a file on another disk, a gs:// folder in another bucket, or git:FOLDER in a git
             repository; None: there is none.
@@ -422,6 +424,7 @@ class LedgerConfig(Section):
         default=(), examples=["[staff-choice]"]
     )
     signing_key: LocalPath | None = Field(default=None, examples=["/etc/hushrank/ledger.pem"])
+    terms_key: LocalPath | None = Field(default=None, examples=["/etc/hushrank/officer.pub"])
     anchor: AnchorPlace | None = Field(default=None, examples=["gs://other-bucket/campus-anchor"])
 
     @model_validator(mode="after")

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hushrank.flows.interfaces.cli import ledger_commands
+from hushrank.flows.ledger.keys import make_key
 from tests.flows.conftest import ITEMS, Survey, answers
 from tests.flows.every_method import VARIANTS, rows_for, survey_of
 from tests.flows.forgeries import Forger, night_log, run
@@ -292,7 +294,8 @@ STREAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "stream of groups": ("noisy-counts, rho", {"groups": GROUPS}, STREAM),
 }
 NIGHTLY = "counts of a night"
-ALL = [*KINDS, *STREAMS, NIGHTLY]
+OFFICER = "terms of an officer"
+ALL = [*KINDS, *STREAMS, NIGHTLY, OFFICER]
 
 
 OTHER_ROWS = {
@@ -308,6 +311,15 @@ OTHER_ROWS = {
 }
 
 
+def own_terms(survey: Survey) -> None:
+    """Have an officer open the budget of a survey and raise it: with officer.pem, officer.pub."""
+    private = survey.folder / "officer.pem"
+    (survey.folder / "officer.pub").write_text(make_key(private))
+    for epsilon, why in ((9.0, "board of 3 May"), (12.0, "second wave")):
+        survey.set(ledger__terms_key="officer.pub", ledger__epsilon=epsilon)
+        ledger_commands.terms(survey.config, private, why)
+
+
 def honest(name: str, folder: Path) -> Forger:
     """A release of that kind; a night of a stream is its second."""
     if name == NIGHTLY:
@@ -316,6 +328,11 @@ def honest(name: str, folder: Path) -> Forger:
         )
         night_log(folder, str(FIRST))
         run(survey, "--date", str(FIRST))
+        return Forger.of(survey)
+    if name == OFFICER:
+        survey = survey_of(COUNTS, folder, PEOPLE)
+        own_terms(survey)
+        run(survey)
         return Forger.of(survey)
     if name in STREAMS:
         variant, changes, stream = STREAMS[name]
