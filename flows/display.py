@@ -287,6 +287,10 @@ def reading_notes(release: Release) -> Iterator[str]:
 
         yield f"{precincts_sentence(release.precincts)} The table: {PRECINCTS}."
     yield from robustness_sentences(release, release.shown())
+    if release.alarms is not None and release.alarms.passed:
+        from hushrank.flows.release.alarms import alarm_sentences
+
+        yield from alarm_sentences(release)
     if release.test is not None:
         yield from _of_test(release.test)
     for pair in release.dif or ():

@@ -55,6 +55,9 @@ NO_INTERVAL = "–"  # sign for a place in an order, which the ranks bound
 MOST_TEXTS = 4  # most ticks of the table's axis that have a text
 AVERAGE = {Scale.WIN_SHARE: 50.0, Scale.ELO: MEAN_ELO}  # score of the average item; else 0
 ROUNDING = 1e-9
+INTERVALS = "rank, with 95 % interval"
+EVERY_BAND = "With 95 % confidence all bands of all nights of the stream hold."
+ALL_NIGHTS = "rank; 95 %: all bands of all nights hold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,13 +369,14 @@ def history_figure(release: Release, earlier: Sequence[Release]) -> ReportFigure
         f" that each can have. Last of all {best[0].shown} has rank {rank_interval(best[0])}."
     )
     height, drawn = _ranks_over_time(nights)
+    confidence = CONFIDENCE if _bands_of_all_nights(nights) is None else EVERY_BAND
     return ReportFigure(
         identifier="over-time",
         title="Ranks over time",
         svg=drawing("curves", height, description, drawn),
         caption=(
             f"The ranks of {which} on the last {len(nights)} nights that say anything; the band of"
-            f" an item shows the ranks that it can have. {CONFIDENCE} Nights next to each other"
+            f" an item shows the ranks that it can have. {confidence} Nights next to each other"
             " share most of their answers and part of their noise: what changed since the last one"
             " is tested above."
         ),
@@ -401,6 +405,7 @@ def _ranks_over_time(
 ) -> tuple[float, Markup]:
     """The height of the drawing, and what is in it."""
     places, last = _places_in_time(releases), releases[-1]
+    bands = _bands_of_all_nights(releases)
     best = last.ranking[:MOST_LINES]
     lines = [{line.item: line for line in release.ranking} for release in releases]
     drawn = []
@@ -408,6 +413,7 @@ def _ranks_over_time(
         held = [
             (x, each[line.item]) for x, each in zip(places, lines, strict=True) if line.item in each
         ]
+        area = [(each.rank_low, each.rank_high) for _, each in held]
         said = [
             f"{line.shown}, {EPOCH + timedelta(math.floor(x))}: rank {rank_interval(each)}"
             for x, each in held
@@ -417,10 +423,11 @@ def _ranks_over_time(
                 name=line.shown,
                 title=said[-1],
                 points=[(x, each.rank, words) for (x, each), words in zip(held, said, strict=True)],
-                area=[(each.rank_low, each.rank_high) for _, each in held],
+                area=area if bands is None else [each[line.item] for each in bands],
             )
         )
-    lowest = max(len(best), *(line.rank_high for line in best))
+    highest = [line.rank_high if bands is None else bands[-1][line.item][1] for line in best]
+    lowest = max(len(best), *highest)
     height = max(36 * len(best), 120.0)
     marks = [at for at in round_marks(1, max(lowest, 2))[0] if at >= 1 and at == round(at)]
     up = Axis(lowest + 0.5, 0.5, tuple((at, f"{at:.0f}") for at in sorted({1.0, *marks})))
@@ -435,11 +442,21 @@ def _ranks_over_time(
         up,
         height=height,
         width=WIDTH,
-        words="rank, with 95 % interval",
+        words=INTERVALS if bands is None else ALL_NIGHTS,
         marks=between,
         points=len(releases) <= MOST_POINTS,
     )
     return height + 72, body
+
+
+def _bands_of_all_nights(releases: Sequence[Release]) -> list[dict[str, tuple[int, int]]] | None:
+    """Ranks that hold on all nights of a stream at once; None where other releases are shown."""
+    if releases[-1].stream is None:
+        return None
+    from hushrank.flows.release.alarms import bands_of, same_stream
+
+    found = [each for release in releases if (each := bands_of(release)) is not None]
+    return found if same_stream(releases) and len(found) == len(releases) else None
 
 
 def _places_in_time(releases: Sequence[Release]) -> list[float]:

@@ -48,12 +48,22 @@ def prepare_in_turn(survey: Survey, night: date) -> Job:
     account, wanted = survey.ledger.known().account, empty.occasion.to_pay(FREE)
     require_open(account, wanted)
     require_turn(account, wanted)
+    _check_alarms(survey, empty.occasion)
     try:
         return prepare_job(survey, night=night)
     except NightWithoutFiles as error:
         if config.schedule.empty is EmptyNights.SKIP:
             return empty
         raise NightWithoutFiles(f"{error}{_WAITS}") from None
+
+
+def _check_alarms(survey: Survey, occasion: StreamNight) -> None:
+    """Refuse named pairs that earlier nights did not watch."""
+    from hushrank.flows.release.alarms import check_pairs
+
+    config = survey.config
+    watched = None if config.schedule.alarms is None else config.schedule.alarms.pairs
+    check_pairs(config.output, occasion.stream_id, occasion.number + 1, watched)
 
 
 def stream_job_to_check(survey: Survey) -> Job:
