@@ -226,7 +226,7 @@ precincts: precincts=[text] elsewhere=bool districts={[text]}~ deviation=number 
 rule-result: rule=text winners=[item] possible=[item] sure=bool
 robustness: by=text first=item replaced=size changed=size bound=size~ noise_allowance=number~
     kind=text
-alarms: pairs=[[item*2]]~ number=count quantile=number orders=orders passed=[passing]
+alarms: pairs=[[item]]~ number=count quantile=number orders=orders passed=[passing]
 passing: item=item passed=item
 stream: stream=text number=count nights=count first=date participations=count~ gap=count~
     participation?=metered~ window=count~ coefficients=[size] noise_variance=number
@@ -3765,7 +3765,11 @@ def check_alarms(release: Document, say: Findings) -> None:
     names = [line["item"] for line in release["ranking"]]
     pairs = told["pairs"] or list(itertools.combinations(sorted(names), 2))
     known = len({frozenset(pair) for pair in pairs}) == len(pairs) == told["number"]
-    known = known and len(told["orders"]) == len(pairs) and all(len({*pair}) == 2 for pair in pairs)
+    known = (
+        known
+        and len(told["orders"]) == len(pairs)
+        and all(len(pair) == len({*pair}) == 2 for pair in pairs)
+    )
     each = 0.05 / (release["stream"]["nights"] * len(pairs))
     q = -math.log(each) / math.sqrt(2)
     if "gaussian" in release["privacy"]["mechanism"]:

@@ -95,6 +95,9 @@ class ParticipationConfig(Section):
         return RowTerms(nights=nights, rows=self.rows, gap=self.pair_gap, burst=burst)
 
 
+ItemPair = Annotated[tuple[str, str], Field(strict=False)]
+
+
 class AlarmsConfig(Section):
     """Alarms of a stream: "X passed Y", with one error of 5 % for all of its nights together.
 
@@ -103,7 +106,9 @@ class AlarmsConfig(Section):
             changes. Without this section all pairs are watched.
     """
 
-    pairs: tuple[tuple[str, str], ...] = Field(min_length=1, examples=["[[A, B], [A, C]]"])
+    pairs: Annotated[tuple[ItemPair, ...], Field(strict=False)] = Field(
+        min_length=1, examples=["[[A, B], [A, C]]"]
+    )
 
     @field_validator("pairs")
     @classmethod

@@ -321,7 +321,8 @@ def export(
     if kind in NOTHING and not table.num_rows:
         raise ConfigError(NOTHING[kind])
     write_whole(out, export_bytes(table, out))
-    _say(f"Wrote {out}: {table.num_rows:,} rows of {len(chosen):,} releases.")
+    of = "1 release" if len(chosen) == 1 else f"{len(chosen):,} releases"
+    _say(f"Wrote {out}: {table.num_rows:,} row{'' if table.num_rows == 1 else 's'} of {of}.")
     _say_what_is_left_out(left_out)
 
 
