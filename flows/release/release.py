@@ -202,8 +202,7 @@ NO_ELO = (
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects", "ties"),
     *("test", "dif", "fit", "personal", "groups", "source", "election", "robustness"),
-    "precincts",
-    "alarms",
+    *("precincts", "alarms"),
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -241,8 +240,7 @@ class Release(Record):
         precincts: votes by public precinct that add up; None: counts are not kept apart so.
         robustness: number of people who would have to change for another item to be first; None:
             the release tells nothing of that.
-        alarms: items of a stream that passed each other; None: no stream, too many items, or an
-            earlier version.
+        alarms: items of a stream that passed each other; None: nothing was watched.
     """
 
     release_id: str

@@ -187,3 +187,28 @@ def test_the_verifier_finds_alarms_that_do_not_follow(survey, command, change):
 def test_a_night_without_rows_is_watched_as_well(stream, command):
     run_all(command, stream, EMPTY + 1)
     assert len(alarms(stream, EMPTY)["orders"]) == 6
+
+
+def test_small_texts_of_streams_are_right(survey, command, tmp_path):
+    stream = watched(survey, "noisy-pairs")
+    del stream.settings["schedule"]["stream"]["participations"]
+    del stream.settings["schedule"]["stream"]["gap"]
+    metered = {"rows": 9, "pair_gap": 2}
+    code, printed = command("validate", stream.set(schedule__stream__participation=metered).config)
+    assert code == 0, printed
+    assert "at most 6 answers per person a night and 9 in the whole stream" in printed
+    assert "one about the same two items in 2 nights" in printed
+    run_all(command, stream, 1)
+    _, printed = command("export", stream.config, "--out", tmp_path / "all.csv")
+    assert "4 rows of 1 release." in printed
+    _, printed = command("ledger", "show", stream.config)
+    assert "need not add up to the total" in printed
+
+
+def test_a_plan_of_a_week_shows_a_week_and_says_when_alarms_go_off(command):
+    code, printed = command("plan", "--stream", 7, "--people", 6000, "--items", 8, "--habit", 0.14)
+    assert code == 0, printed
+    assert "{window: 28}" not in printed
+    assert "1 nights" not in printed
+    assert "if all 28 pairs are watched" in printed
+    assert "shows it after about 6 nights" in printed  # three quarters of the window
