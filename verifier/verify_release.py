@@ -333,10 +333,10 @@ nights: stream=text night=count nights=count participations=count~ gap=count~
 metered: rows=count pair_gap=count burst=count
 rows: kind=text settings=<settings> schedule=schedule rules=[text]
 schedule: timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text
-comparisons: *settings columns?=roles design?=text words?=outcome_words~ features?=[feature]
-    ties?=text tie_model?=text pairs?=count
+comparisons: *settings layout?=text columns?=roles design?=text words?=outcome_words~
+    features?=[feature] ties?=text tie_model?=text pairs?=count
 roles: user?=text left?=text right?=text outcome?=text~ winner?=text~ winner_values?=outcome_words~
-    loser?=text~ event?=text~ epsilon?=text~ weight?=text~ first?=text~
+    loser?=text~ event?=text~ epsilon?=text~ weight?=text~ first?=text~ pairs?={[text]}~
 outcome_words: left?=[text] right?=[text] tie?=[text]
 feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
 rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text ties?=text

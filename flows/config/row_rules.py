@@ -22,7 +22,7 @@ from hushrank.flows.config.section import Section
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
 from hushrank.transforms.common.catalogue import MOST_GROUPS, UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import TIE_WORD
-from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.common.schema import CHOICE, LEFT_ITEM, RIGHT_ITEM, Ties
 from hushrank.transforms.rankings.ranking_columns import are_unranked, cells_among
 
 TIE_MODEL = "input.tie_model"
@@ -169,10 +169,23 @@ def problems_of_words(rows: Section, catalogue: Catalogue) -> Problems:
     """Refuse words and columns of the input that contradict the names of the items."""
     if isinstance(rows, InputConfig) and rows.columns.winner is not None:
         yield from _problems_of_winners(rows, catalogue)
+    if isinstance(rows, InputConfig) and rows.columns.pairs is not None:
+        yield from _problems_of_pairs(rows, catalogue)
     if isinstance(rows, RankingsConfig) and rows.layout == "wide":
         yield from _problems_of_wide(rows, catalogue)
     if isinstance(rows, RankingsConfig) and rows.layout == "places":
         yield from _problems_of_places(rows, catalogue)
+
+
+def _problems_of_pairs(rows: InputConfig, catalogue: Catalogue) -> Problems:
+    """Refuse pairs of items that are not listed, and words that a cell may hold as a name."""
+    told = {name for _, *names in rows.columns.asked() for name in names}
+    for name in sorted(told - {*catalogue.names}):
+        yield "input.columns.pairs", f"{name} is not one of items; correct one of the two"
+    names = {name.strip().lower() for name in catalogue.names}
+    words = [TIE_WORD] if rows.told is None else [w for w, _ in rows.told.words().meanings]
+    for word in sorted({word.strip().lower() for word in words} & names):
+        yield "input.words", f"the word {word} also names an item; rename one of the two"
 
 
 def _problems_of_wide(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
@@ -434,6 +447,9 @@ def _problems_of_grouped_answers(config: Sections, group: str) -> Problems:
     for role, column in config.input.columns.model_dump(exclude_none=True).items():
         if column == group:
             yield "groups.column", f"{column} is input.columns.{role} already; name another"
+    asked = config.input.columns.asked() if isinstance(config.input, InputConfig) else ()
+    if group in {*(column for column, _, _ in asked), LEFT_ITEM, RIGHT_ITEM, CHOICE}:
+        yield "groups.column", f"{group} is a column of a pair already; name another"
     if isinstance(config.input, ResponsesConfig):
         if config.input.layout == "wide" and group in config.items.catalogue().names:
             yield "groups.column", f"{group} is the column of an item; name another"

@@ -77,7 +77,7 @@ from hushrank.pipelines.engine.runner import DEFAULT_MEMORY
 from hushrank.privacy.random_pairs import Hide, RandomPairs, laws_of_levels, n_pairs
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
-from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
+from hushrank.transforms.common.schema import CHOICE, Columns, ComparisonColumns, Ties
 from hushrank.transforms.rankings.ranking_columns import ListColumns, OneRowColumns, RankColumns
 from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
 from hushrank.transforms.tables.names import BEAM
@@ -343,7 +343,7 @@ class SurveyConfig(Section):
         return ComparisonColumns(
             left=left,
             right=right,
-            outcome=columns.outcome,
+            outcome=columns.outcome if columns.pairs is None else CHOICE,
             winner=columns.winner,
             user=columns.user if needs_user else None,
             event=columns.event,
@@ -352,6 +352,7 @@ class SurveyConfig(Section):
             weight=columns.weight,
             most_units=0 if columns.weight is None else self.privacy.params().most_units,
             first=columns.first,
+            pairs=columns.asked(),
             features=tuple(feature.feature() for feature in self.comparisons.features),
         )
 
@@ -364,13 +365,14 @@ class SurveyConfig(Section):
         return AnswerColumns(
             left=left,
             right=right,
-            outcome=columns.outcome,
+            outcome=columns.outcome if columns.pairs is None else CHOICE,
             winner=columns.winner,
             user=columns.user if needs_user else None,
             event=None,
             epsilon=columns.epsilon,
             words=self.comparisons.meanings(self.items.catalogue().names),
             first=columns.first,
+            pairs=columns.asked(),
         )
 
     def takes_even_graph(self) -> bool:
@@ -521,7 +523,9 @@ def _without_new_keys(
         content.pop("tie_model", None)
     if content.get("best") == "lowest":
         del content["best"]
-    names = ["loser", "weight", "first", "winner_values"]
+    names = ["loser", "weight", "first", "winner_values", "pairs"]
+    if content["kind"] == "comparisons" and content["layout"] == "long":
+        del content["layout"]
     names += ["epsilon"] if content["kind"] == "responses" else []
     if content["kind"] == "rankings":
         names += ["left", "right", "outcome", "length", "items", "places"]

@@ -19,6 +19,7 @@ from hushrank.flows.statement.sentences import LOOK_TOOK, Guarantee, PrivacyStat
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.stream_encoder import ONE
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.common.schema import Ties
 
 
@@ -311,6 +312,12 @@ def _expected(config: SurveyConfig) -> str:
         return _expected_rows(config, named, results)
     columns = config.comparison_columns()
     roles = {"user": columns.user, "left": columns.left, "right": columns.right}
+    if columns.pairs:
+        roles = {
+            "user": columns.user,
+            "of the pairs": short_list([c for c, *_ in columns.pairs], 3),
+        }
+        return _expected_rows(config, list(roles.items()), _results(config))
     if columns.left == columns.winner:
         roles = {"user": columns.user, "winner": columns.left, "loser": columns.right}
     roles |= {"outcome": columns.outcome, "winner": columns.winner, "event": columns.event}
@@ -337,6 +344,8 @@ def _expected_rows(
 def _results(config: SurveyConfig) -> str:
     """Say what values of the result a row may hold."""
     columns = config.comparison_columns()
+    if columns.pairs:
+        return "in each of those one of its two items, or a word of input.words, or nothing"
     if columns.words is not None:
         words = ", ".join(f"{word} ({RESULTS[value]})" for word, value in columns.words.meanings)
         others = "" if columns.winner is None else "an item as the winner, or "

@@ -90,6 +90,13 @@ class ComparisonsKind(Kind[ReduceComparisons]):
     def reads_again(self) -> bool:
         return self.job.columns.event is not None
 
+    def answers_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not self.job.columns.pairs:
+            return batch
+        from hushrank.transforms.comparisons.pair_cells import answers_of_cells
+
+        return answers_of_cells(batch, self.job.columns)
+
     def encode(
         self, batch: pa.RecordBatch, place: int, split: Split | None
     ) -> Sifted[OwnedRows | Comparisons]:
