@@ -5497,13 +5497,16 @@ RULES = (  # how bytes become rows, in words
     " and no file besides the catalogue, changes it.",
     "A row on a pair that was not asked about breaks a rule.",
     "Rows of one user, pair and event count once; contradicting ones never.",
+    "Each cell of a column of input.columns.pairs is an answer of its own; an empty one or NA is"
+    " none.",
     "Of a person's rows at most max_contributions count, under the other bounds too; which, secret"
     " random bits decide, never what was answered.",
     "All rows of a person count, with a weight that falls with their number, so that together they"
     " add no more than max_contributions rows do.",
 )
 SPELLED = (
-    r"(?s)Column .* (should hold .*\. Rows with anything else (make the run fail|are excluded)"
+    r"(?s)(?:Column|Each column) .*"
+    r" (should hold .*\. Rows with anything else (make the run fail|are excluded)"
     r"|holds .*\. A row with another word (fails the run|is set aside))\."
 )
 FREE_OF_COST = (  # what is computed from the draws alone

@@ -415,6 +415,11 @@ class InputConfig(RowFiles):
             yield f"{words[0].upper()}{words[1:]}."
         if self.columns.event is not None:
             yield "Rows of one user, pair and event count once; contradicting ones never."
+        if self.columns.pairs is not None:
+            yield (
+                "Each cell of a column of input.columns.pairs is an answer of its own; an empty"
+                " one or NA is none."
+            )
 
     def public_facts(self) -> Iterator[tuple[str, str | float | None]]:
         """The design, and covariates with their scales."""

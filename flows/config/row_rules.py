@@ -142,11 +142,11 @@ def problems_of_asked(config: Sections, own: MethodFacts, methods: Methods) -> P
         users = " or ".join(name for name, each in methods.items() if each.uses(ASKED))
         yield ASKED, f"is for method: {users}, got {own.name}; change one of the two"
         return
-    if (n_items := len(config.items.catalogue())) > MOST_ASKED:
+    if (n_items := len(config.items.catalogue.names)) > MOST_ASKED:
         yield ASKED, f"is for at most {MOST_ASKED:,} items, got {n_items:,}; remove it"
         return
     try:
-        design.pairs(config.items.catalogue().names)
+        design.pairs(config.items.catalogue.names)
     except ValueError as error:
         text = str(error)
         if not isinstance(config.input.pairs, Path):
@@ -388,7 +388,7 @@ def _problems_of_grouped_rankings(
     taken = rankings.columns.model_dump(exclude_none=True)
     names = [*taken.pop("places", ()), *taken.pop("items", ()), *taken.values()]
     if rankings.layout == "wide" and rankings.columns.items is None:
-        names += config.items.catalogue().names
+        names += config.items.catalogue.names
     if column in names:
         yield "groups.column", f"{column} is a column of the ranking already; name another"
 
@@ -451,7 +451,7 @@ def _problems_of_grouped_answers(config: Sections, group: str) -> Problems:
     if group in {*(column for column, _, _ in asked), LEFT_ITEM, RIGHT_ITEM, CHOICE}:
         yield "groups.column", f"{group} is a column of a pair already; name another"
     if isinstance(config.input, ResponsesConfig):
-        if config.input.layout == "wide" and group in config.items.catalogue().names:
+        if config.input.layout == "wide" and group in config.items.catalogue.names:
             yield "groups.column", f"{group} is the column of an item; name another"
         return
     weighted = isinstance(config.input, InputConfig) and config.input.columns.weight is not None

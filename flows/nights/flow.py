@@ -3,7 +3,7 @@
 Tasks get nothing that the server could store, being closures over the job, and results are never
 persisted. What fails is kept from Prefect too, which pickles whatever a flow raises into its result
 storage, `persist_result=False` or not: it gets a failed state with a text. Texts that explain
-themselves hold no private value (`flows.run.reader_process`); of any other error it gets the type
+themselves hold no private value (`flows.reading`); of any other error it gets the type
 alone.
 
 What a run leaves at the Prefect server for people: summary, ranking, picture and link.
@@ -25,6 +25,7 @@ from hushrank.flows.assembly import run_job
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.ledger.texts import left_text, shared_text, since_first_text, spend_text
 from hushrank.flows.nights.server import set_defaults
+from hushrank.flows.reading import Reducer
 from hushrank.flows.release.archive import REPORT, find_archived, release_before
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
@@ -33,7 +34,6 @@ from hushrank.flows.report.changes import changes_between
 from hushrank.flows.report.figures import figures_of
 from hushrank.flows.report.svg import WIDTH, standalone
 from hushrank.flows.run.context import Job
-from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import Outcome, Perform, Step, Tell
 from hushrank.flows.watching.events import epsilon_since_first
 from hushrank.transforms.common.plain_text import shown

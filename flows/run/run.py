@@ -240,7 +240,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
     conclusion = _concluded(job, drawn)
     release = build_release(
         _provenance(job, drawn),
-        config.items.catalogue().names,
+        config.items.catalogue.names,
         conclusion.estimate,
         completed(conclusion.privacy, drawn, look, config),
         conclusion.released,
@@ -301,7 +301,7 @@ def publish_release(
         job.config.output,
         *(partial(attach, job, drawn, release, balance) for attach in attachments),
         allow_unsafe=not job.safe,
-        jobs=job.config.job_hashes(),
+        jobs=job.config.job_hashes,
     )
 
 

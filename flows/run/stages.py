@@ -303,7 +303,7 @@ class SingleRelease:
         account = job.ledger.known().account if job.safe else None
         with told_as_input():
             inputs = meant_by(job.contents, job.files), meant_by(job.contents, job.tables)
-            hashes = job.config.job_hashes()
+            hashes = job.config.job_hashes
             text, *earlier = (
                 described(each, *inputs, night=job.night, seed=job.seed) for each in hashes
             )
@@ -319,7 +319,7 @@ class SingleRelease:
         job.ledger.reserve(
             job.release_id,
             job.terms.spend,
-            config_hash=job.config.job_hashes()[0],
+            config_hash=job.config.job_hashes[0],
             night=job.night,
             noise_lost=noise_lost,
             inputs=job.inputs,

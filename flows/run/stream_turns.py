@@ -116,7 +116,7 @@ def has_closed(account: Account, config: SurveyConfig) -> bool:
 
 
 def _reservation(account: Account, config: SurveyConfig) -> Attempt | None:
-    job_hashes = config.job_hashes()
+    job_hashes = config.job_hashes
     known = [
         each
         for each in account.attempts

@@ -298,7 +298,7 @@ def lost_look_text(release_id: str, drawn: datetime) -> str:
 def _expected(config: SurveyConfig) -> str:
     """The columns, words, items and groups that rows must have."""
     if config.input.kind != "comparisons":
-        items = set(config.items.catalogue().names)
+        items = set(config.items.catalogue.names)
         named = [(role, name) for role, name in config.columns().roles() if name not in items]
         results = "as answers 1 (right) and 0 (wrong)"
         if config.input.kind == "rankings":
@@ -328,7 +328,7 @@ def _expected_rows(
     config: SurveyConfig, roles: Sequence[tuple[str, str | None]], results: str
 ) -> str:
     named = ", ".join(f"{role} {name}" for role, name in roles if name is not None)
-    names = config.items.catalogue().names
+    names = config.items.catalogue.names
     items = ", ".join(names[:MOST_ITEMS]) + (", ..." if len(names) > MOST_ITEMS else "")
     groups = ""
     if config.groups is not None:

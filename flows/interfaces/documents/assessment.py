@@ -245,7 +245,7 @@ def _local_guarantee(config: SurveyConfig, charged: float) -> Iterator[str]:
     yield f"- Each {what} is changed by chance {where}."
     yield f"- The ledger is charged epsilon {charged:g} for {_charged_unit(config)}."
     if collect is not None and what == "answer":
-        most = collect.answers_of_a_person(config.input, len(config.items.catalogue()))
+        most = collect.answers_of_a_person(config.input, len(config.items.catalogue.names))
         yield f"- The page asks a respondent for at most {most} answers."
     yield "- The statement of each release says what is protected at which epsilon."
 

@@ -425,9 +425,7 @@ def _of_earlier_versions(
 def _is_known_as(survey: Survey, earlier: SurveyConfig) -> bool:
     """Whether the ledger knows this job only as that of an earlier version."""
     known = {each.config_hash for each in survey.ledger.known().account.attempts}
-    return known.isdisjoint(survey.config.job_hashes()) and not known.isdisjoint(
-        earlier.job_hashes()
-    )
+    return known.isdisjoint(survey.config.job_hashes) and not known.isdisjoint(earlier.job_hashes)
 
 
 def _without_look(config: SurveyConfig) -> SurveyConfig:

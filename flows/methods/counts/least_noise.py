@@ -146,7 +146,7 @@ def _best(found: list[Candidate]) -> Candidate:
 
 def _chance_in_totals(config: SurveyConfig) -> float:
     """c, of how often an item is shown, in a design in which all pairs are equally likely."""
-    n_items, privacy = len(config.items.catalogue()), config.privacy
+    n_items, privacy = len(config.items.catalogue.names), config.privacy
     n_pairs = n_items * (n_items - 1) // 2
     others = 1 - 2 / n_items
     if not privacy.distinct_pairs:

@@ -150,7 +150,7 @@ def limits_of(config: SurveyConfig, setting: Setting, world: World) -> Limits | 
 
 def _theorem(config: SurveyConfig, setting: Setting) -> tuple[str, float, float]:
     """The theorem for unit and kind of input, with its sampling and its privacy term."""
-    n, m, epsilon = len(config.items.catalogue()), setting.people, setting.epsilon
+    n, m, epsilon = len(config.items.catalogue.names), setting.people, setting.epsilon
     answers, log_n = answers_of(config, setting.answers), math.log(n)
     if config.input.kind == "comparisons" and config.privacy.unit is Unit.COMPARISON:
         met = 2 * m * answers / n  # n p of the paper: comparisons of an item
@@ -214,7 +214,7 @@ def gain_of_weights(
         return None
     if config.privacy.unit is not Unit.USER or config.privacy.public_graph:
         return None
-    n_items = len(config.items.catalogue())
+    n_items = len(config.items.catalogue.names)
     params = replace(
         config.privacy.params(),
         noise=NoiseKind.GAUSSIAN,

@@ -217,7 +217,7 @@ def catalogue_digest(names: Sequence[str]) -> str:
 
 def domain_of(config: SurveyConfig, release: Release) -> Domain:
     """Sizes and bounds, as the release states them."""
-    privacy, names = config.privacy, config.items.catalogue().names
+    privacy, names = config.privacy, config.items.catalogue.names
     groups, stream = config.groups, release.stream
     return Domain(
         items=len(names),
@@ -275,7 +275,7 @@ def _rules(config: SurveyConfig) -> Iterator[str]:
     yield SPANS_LINES if rows.multiline else ONE_LINE
     yield FAILS if rows.on_bad_rows is BadRows.FAIL else SET_ASIDE
     yield OWN_BYTES
-    yield from rows.row_rules(config.items.catalogue().names)
+    yield from rows.row_rules(config.items.catalogue.names)
     if config.counted_pairs() is not None:
         yield "A row on a pair that was not asked about breaks a rule."
     if config.privacy.max_contributions is not None:
@@ -285,7 +285,7 @@ def _rules(config: SurveyConfig) -> Iterator[str]:
 def public_facts_of(config: SurveyConfig) -> Iterator[PublicFact]:
     """Yield what the guarantee takes for public because the operator says so."""
     privacy = config.privacy
-    digest = catalogue_digest(config.items.catalogue().names)
+    digest = catalogue_digest(config.items.catalogue.names)
     yield PublicFact(fact="the items, none of which was made from the answers", sha256=digest)
     if config.groups is not None:
         of_ballots = config.input.kind == "rankings"

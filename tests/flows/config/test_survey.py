@@ -75,7 +75,7 @@ def test_the_contract_example_means_what_it_says(tmp_path):
     config = load_config(path)
     assert config.name == "campus-choice"
     assert config.input.paths == (f"{tmp_path}/survey/*.parquet",)
-    assert config.items.catalogue().names == (
+    assert config.items.catalogue.names == (
         *("Barcelona", "London", "Milano", "Paris", "St.Gallen", "Stockholm"),
     )
     params = config.privacy.params()
@@ -161,21 +161,21 @@ def test_names_that_yaml_could_take_for_something_else_stay_names():
     path.write_text(
         CONTRACT.replace("[Barcelona,", "[101, 007, No, yes, 12:30, 2026-11-20, ' x ',")
     )
-    names = load_config(path).items.catalogue().names
+    names = load_config(path).items.catalogue.names
     assert names[:7] == ("101", "007", "No", "yes", "12:30", "2026-11-20", "x")
 
 
 def test_items_by_count_and_by_file():
     Path("items.txt").write_text("London\nParis\n")
-    assert load(items={"count": 3}).items.catalogue().names == ("0", "1", "2")
-    assert load(items={"file": "items.txt"}).items.catalogue().names == ("London", "Paris")
+    assert load(items={"count": 3}).items.catalogue.names == ("0", "1", "2")
+    assert load(items={"file": "items.txt"}).items.catalogue.names == ("London", "Paris")
 
 
 def test_the_items_file_is_read_once(tmp_path):
     Path("items.txt").write_text("London\nParis\n")
     config = load(items={"file": "items.txt"})
     Path("items.txt").write_text("Rome\nOslo\n")
-    assert config.items.catalogue().names == ("London", "Paris")
+    assert config.items.catalogue.names == ("London", "Paris")
 
 
 def test_a_file_in_another_folder_starts_its_paths_there(tmp_path, monkeypatch):

@@ -87,6 +87,7 @@ def test_from_the_file_to_the_page(command, form):
     assert places == ITEMS
     page = Path("out/form/report.html").read_text(encoding="utf-8")
     assert all(item in page for item in ITEMS)
+    assert command("verify", "out/form")[0] == 0
     asked = yaml.safe_load(Path("survey.yaml").read_text())["input"]["columns"]["pairs"]
     assert list(asked.values()) == list(map(list, PAIRS))
 

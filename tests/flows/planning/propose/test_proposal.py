@@ -357,7 +357,7 @@ def test_a_preflib_file_names_its_items_and_leaves_two_choices(tmp_path, monkeyp
     text = choose(proposal.text, {"unlisted": "below", "epsilon": "2.0"})
     Path("survey.yaml").write_text(text)
     config = load_config(Path("survey.yaml"))
-    assert config.items.catalogue().names == ("Ada", "Bo")
+    assert config.items.catalogue.names == ("Ada", "Bo")
     assert config.rankings.ties == "random"
     Path("board.soc").write_text(header + "3: 2,1\n2: 1,2\n")
     complete = propose_config(Path("board.soc"), Path("survey.yaml"))
