@@ -287,7 +287,7 @@ def _problems_of_nights(config: Sections) -> Problems:
 
 
 def _problems_of_alarms(config: Sections, pairs: Sequence[tuple[str, str]]) -> Problems:
-    names = config.items.catalogue().names
+    names = config.items.catalogue.names
     if unknown := sorted({item for pair in pairs for item in pair} - set(names)):
         yield "schedule.alarms.pairs", f"{unknown[0][:40]} is none of the items; correct it"
     if len(names) > MOST_WATCHED:
