@@ -108,6 +108,10 @@ PublicKey = Annotated[
         "--public-key", metavar="FILE", help="Public key (PEM) that signs certificate or ledger."
     ),
 ]
+TermsPublicKey = Annotated[
+    Path | None,
+    typer.Option("--terms-key", metavar="FILE", help="Public key (PEM) of who may set the budget."),
+]
 Anchor = Annotated[
     str | None,
     typer.Option(
@@ -345,6 +349,7 @@ def verify_release(
     ledger: LedgerPlace = None,
     key: PublicKey = None,
     anchor: Anchor = None,
+    terms_key: TermsPublicKey = None,
     as_json: AsJson = False,
 ) -> None:
     """Check one release against its certificate: noise, epsilon, files and ledger; reads no row.
@@ -361,7 +366,8 @@ def verify_release(
     lines = own_ledger if ledger is None else bytes_of(ledger, "--ledger")
     public = None if key is None else bytes_of(str(key), "--public-key")
     heads = None if anchor is None else _heads_of(anchor)
-    found = verify(files, lines, public, heads)
+    officer = None if terms_key is None else bytes_of(str(terms_key), "--terms-key")
+    found = verify(files, lines, public, heads, officer)
     if as_json:
         _print_findings(found)
     else:
