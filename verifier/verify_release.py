@@ -190,7 +190,7 @@ release.json: release_id=text created=time night?=date name=text about?=about jo
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
     dif?=[differences] fit?=[item-fit]
     personal?=personal election?=election precincts?=precincts robustness?=[robustness]
-    released=<released> groups?=[group]
+    alarms?=alarms released=<released> groups?=[group]
 row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
@@ -227,14 +227,16 @@ precincts: precincts=[text] elsewhere=bool districts={[text]}~ deviation=number 
 rule-result: rule=text winners=[item] possible=[item] sure=bool
 robustness: by=text first=item replaced=size changed=size bound=size~ noise_allowance=number~
     kind=text
+alarms: pairs=[[item]]~ number=count quantile=number orders=orders passed=[passing]
+passing: item=item passed=item
 stream: stream=text number=count nights=count first=date participations=count~ gap=count~
     participation?=metered~ window=count~ coefficients=[size] noise_variance=number
     shown_variance=number noisy=[int*drawn] answers=[number*shown]
 privacy: unit=text adjacency=text~ epsilon=open delta=number rho=open~ mechanism=text
     noise_scale=number~ noise_variance=number~ sensitivity=number~ sensitivity_norm=text~
     sensitivity_l1=size~ sensitivity_l2_squared=size~ max_contributions=count~ per_item_cap=count~
-    distinct_pairs=bool ties=text~ parameters=parameters statement=[text] not_protected=[text]
-    theorem=text erratum=text~ bits?=bits~ reconstructed?=bool
+    distinct_pairs=bool names_per_person?=count~ ties=text~ parameters=parameters statement=[text]
+    not_protected=[text] theorem=text erratum=text~ bits?=bits~ reconstructed?=bool
 bits: noise?=[source] randomisation?=[source] row-choice?=[source] coins?=[source]
 win-counts: kind=text row_weight=count wins={item:number}
 win-loss-counts: kind=text row_weight=count wins={item:int} losses={item:int}
@@ -326,7 +328,7 @@ guarantee: unit=text adjacency=text~ epsilon=fraction delta=fraction rho=fractio
 domain: items=count catalogue_sha256=digest bounds=bounds groups=[text] other_rows=bool ties=text~
     stream=nights~
 bounds: max_contributions=count~ per_item_cap=count~ distinct_pairs=bool bounding=text
-    max_weight=fraction~
+    max_weight=fraction~ names_per_person?=count~
 nights: stream=text night=count nights=count participations=count~ gap=count~
     participation?=metered~ window=count~
 metered: rows=count pair_gap=count burst=count
@@ -469,6 +471,7 @@ SIMPLE: dict[str, Callable[[Any], bool]] = {
     "time": is_time,
     "date": is_text(r"\d{4}-\d\d-\d\d"),
     "ranges": is_text(r"(\d+(\.\.\d+)?( \d+(\.\.\d+)?)*)?"),
+    "orders": is_text(r"[<>=]+"),
     "digest": is_text("[0-9a-f]{64}"),
     "commit": is_text("[0-9a-f]{40}"),
     "version": is_text(r"\d[0-9a-z.+!_-]{0,60}"),
@@ -603,6 +606,7 @@ def fields_of(form: str) -> dict[str, tuple[str, bool]]:
 
 ABOVE_ZERO = {
     *("items", "max_contributions", "per_item_cap", "max_weight", "nights", "night", "gap"),
+    "names_per_person",
     *("participations", "window", "times", "line", "attempt", "most_answers", "most_rankings"),
     *("longest", "grid", "pairs", "answers", "threshold", "values", "apart", "weights"),
     *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2", "pair_gap"),
@@ -639,6 +643,8 @@ def check_form(certificate: Document, release: Document, say: Findings) -> None:
     unit, protects = (certificate["guarantee"][name] for name in ("unit", "epsilon"))
     if unit not in ("user", "comparison", "local"):
         raise Wrong(f"unit is {short(unit)}, of which nobody knows how many rows it has")
+    if unit != "user" and certificate["domain"]["bounds"].get("names_per_person"):
+        raise Wrong("names_per_person is stated, and the unit is no person")
     for part in ("guarantee", "domain", "ledger", *(["draws"] if protects != "inf" else ())):
         look(part, certificate[part])
 
@@ -710,6 +716,10 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
         "groups": (domain["groups"], table or [each["name"] for each in groups]),
         "names of items": (domain["catalogue_sha256"], hashlib.sha256(listed).hexdigest()),
         "random bits": (certificate["bits"], privacy["bits"]),
+        "names of a person": (
+            domain["bounds"].get("names_per_person"),
+            privacy.get("names_per_person"),
+        ),
     }
     if night or release.get("stream"):
         own = {**release["stream"], "night": release["stream"]["number"]}
@@ -942,6 +952,7 @@ def check_extras(certificate: Document, release: Document) -> None:
             kind in {"above-counts", "margin-counts", "place-counts"},
         ),
         ("robustness", release.get("robustness") is not None, is_told_lead(certificate, release)),
+        ("alarms", release.get("alarms") is not None, release.get("stream") is not None),
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
@@ -2083,6 +2094,7 @@ class Bundle:
     sides: int  # 1: the unit comes or goes; 2: it is replaced
     weight: int  # what a row adds to a count
     groups: int  # groups with counts of their own
+    names: int = 1  # names of a person, each with these rows
     earlier: bool = False  # bounds as earlier versions stated them: larger, and as true
 
     def most_rows(self, items: int | None = None) -> int:
@@ -2106,6 +2118,7 @@ def bundle_of(certificate: Document) -> Bundle:
         sides={"add-remove": 1, "replace-one": 2}[guarantee["adjacency"]],
         weight=2 if domain["ties"] == "split" else 1,
         groups=max(1, len(domain["groups"]) + domain["other_rows"]),
+        names=bounds.get("names_per_person") or 1,
     )
 
 
@@ -2584,10 +2597,14 @@ def check_inputs(draw: Document, wanted: Document) -> None:
 def count_loss(draw: Document, certificate: Document, release: Document) -> Loss:
     """Of noise on counts, of which the sensitivity is computed again: l1 / scale of Laplace
     noise [GRS12]; squared l2 change and variance of discrete Gaussian noise [CKS20]."""
-    norms = count_norms(draw, certificate, release)
     stated, b, what = draw["sensitivity"], bundle_of(certificate), draw["what"]
+    named = {"names": b.names} if b.names > 1 else {}
+    norms, before = (
+        times(count_norms(draw, certificate, release, earlier), b.names)  # each name moves so much
+        for earlier in (False, True)
+    )
     wanted = [
-        inputs_of(draw, certificate, release, replace(b, earlier=earlier))
+        inputs_of(draw, certificate, release, replace(b, earlier=earlier)) | named
         for earlier in (False, True)  # which stated fewer of them
     ]
     alike = (each for each in wanted if each.keys() == draw["inputs"].keys())
@@ -2595,7 +2612,7 @@ def count_loss(draw: Document, certificate: Document, release: Document) -> Loss
     if fraction(draw["law"]["step"]) != step_of(draw, b):
         raise Wrong(f"the noise of {what} is in steps of {draw['law']['step']}, and its counts not")
     told = stated["l1"], stated["l2_squared"]
-    if told not in (norms, count_norms(draw, certificate, release, earlier=True)):
+    if told not in (norms, before):
         raise Wrong(
             f"the sensitivity of {what} is l1 = {norms[0]}, l2^2 = {norms[1]}, and the"
             f" certificate says {told[0]} and {told[1]}"
@@ -2660,6 +2677,8 @@ def objective_loss(draw: Document, b: Bundle, effects: int) -> Loss:
         raise Wrong("the noise in the optimisation has another law than its name says")
     if draw["cover"]["values"] != b.items + effects:
         raise Wrong("the cover is of another number of values than are released")
+    if b.names > 1:
+        raise Wrong("the proof of noise inside an optimisation is of one name of a person")
     covered, stated = cover_loss(draw["cover"], ridge, step), fraction(draw["sensitivity"])
     if derivation_of(draw) == "calibrate_covariates":
         reach, rows = 2 + share * effects, b.most_rows()
@@ -3824,9 +3843,54 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
     )
     check_errors(release, say)
     check_robustness(release, say, groups)
+    check_alarms(release, say)
     check_abilities(release, say, groups)
     check_differences(release, say)
     check_fit(release, say)
+
+
+def check_alarms(release: Document, say: Findings) -> None:
+    """That orders of watched pairs are those that the errors make certain for all nights together.
+    Orders that are not certain tonight are those of earlier nights, which are not at hand."""
+    told, errors = release.get("alarms"), release.get("errors")
+    if told is None:
+        return
+    names = [line["item"] for line in release["ranking"]]
+    pairs = told["pairs"] or list(itertools.combinations(sorted(names), 2))
+    known = len({frozenset(pair) for pair in pairs}) == len(pairs) == told["number"]
+    known = (
+        known
+        and len(told["orders"]) == len(pairs)
+        and all(len(pair) == len({*pair}) == 2 for pair in pairs)
+    )
+    each = 0.05 / (release["stream"]["nights"] * len(pairs))
+    q = -math.log(each) / math.sqrt(2)
+    if "gaussian" in release["privacy"]["mechanism"]:
+        q = -NormalDist().inv_cdf(each / 2)
+    good = known and math.isclose(told["quantile"], q, rel_tol=1e-6)
+    passed = {(each["item"], each["passed"]) for each in told["passed"]}
+    sure = set()
+    places = {name: place for place, name in enumerate(names)}
+    for pair, order in zip(pairs, told["orders"] if good else "", strict=good):
+        one, two = (places[name] for name in pair)
+        left = 0.0 if errors is None else certainty_of(errors, one, two) / q
+        if abs(left) > 1 - 1e-6 and order == (">" if left > 0 else "<"):
+            sure.add((pair[0], pair[1]) if left > 0 else (pair[1], pair[0]))
+        good = good and (abs(left) < 1 + 1e-6 or order == (">" if left > 0 else "<"))
+    say.check(
+        good and passed <= sure and len(passed) == len(told["passed"]),
+        "alarms: orders that are certain tonight follow from scores and errors",
+        "release.json: alarms: an order does not follow from scores, errors and number of nights",
+    )
+    say.open("that watched pairs and their earlier orders are as on the nights before")
+
+
+def certainty_of(errors: Document, one: int, two: int) -> float:
+    """Standard errors by which line `one` is ahead of line `two`."""
+    rows, first, second = errors["covariance"], min(one, two), max(one, two)
+    variance = max(rows[one][-1] + rows[two][-1] - 2 * rows[second][first], 0.0)
+    gap = errors["centre"][one] - errors["centre"][two]
+    return gap / math.sqrt(variance) if variance else math.copysign(math.inf, gap) if gap else 0.0
 
 
 def check_robustness(release: Document, say: Findings, groups: int) -> None:
@@ -3872,6 +3936,7 @@ def holds_lead(release: Document, told: Document, variance: float, draws: int) -
         "borda": 2 * (n - 1) * rows,
         "first-places": rows,
     }[told["by"]]
+    bound *= privacy.get("names_per_person") or 1  # with so much under each name
     if told["bound"] is None or told["bound"] < bound or told["noise_allowance"] is None:
         return False
     left = min(gaps) - told["noise_allowance"]
@@ -4536,6 +4601,8 @@ central user -stream add-remove: Each person is protected, with all their answer
     input, and so is whether they took part.
 central user -stream replace-one: Each person is protected, with all their answers in this run's
     input.
+central user names: A person may have up to {names} user names here: what is given under any
+    {names} names is protected together, and the bounds on a person's answers hold for each name.
 private-sums at_source: Each answer was privatised where it was given; true answers were never
     collected.
 private-sums -at_source: Each answer was privatised by itself before it was counted.
@@ -4775,8 +4842,10 @@ central comparison replace-one: Whether a particular answer was
 central user replace-one: Whether a particular person took part, and the
     number of participants. || That a person took part, and how many people did.
 central user: Groups, such as a family or a class: for k people together the loss is {grows}.
-central user: A person who appears under several user names: each name is protected as if it were a
-    person.
+central user -names: A person who appears under several user names: each name is protected as if it
+    were a person.
+central user names: A person who appears under more than {names} user names: only {names} of them
+    are protected together. The operator states that people have no more.
 -none: What holds for people in general: what most people answer says something about those who did
     not take part as well.
 -none: Other releases from answers of the same people, {of_night}
@@ -5178,6 +5247,7 @@ def parts_of(certificate: Document, release: Document) -> Parts:
         "sure": digits(round(100 / (1 + math.exp(-min(epsilon, 700))), 2)),
         "L": bounds["max_contributions"],
         "c": bounds["per_item_cap"],
+        "names": bounds.get("names_per_person"),
         "longest": release["privacy"]["parameters"].get("longest_ranking", 0),
     }
     tags = {guarantee["unit"], kind, str(guarantee["adjacency"])}
@@ -5210,6 +5280,7 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "counts": not local and kind not in ("scores", "scores-and-effects", "top-list"),
         "rho": certificate["guarantee"]["rho"] is not None,
         "multiline": bool(settings.get("multiline")),
+        "names": (bounds.get("names_per_person") or 1) > 1,
         "distinct": bounds["distinct_pairs"],
         "cap": bounds["per_item_cap"] is not None,
         "bounded": bounds["max_contributions"] is not None,

@@ -392,6 +392,11 @@ def _problems_of_trusted_rankings(config: Sections) -> Problems:
             yield f"privacy.{key}", "is for input.kind: comparisons; remove it"
     for key in sorted({"debiased", "common_order"} & config.model.model_fields_set):
         yield f"model.{key}", "is for unit: local, where there is something to undo; remove it"
+    if not rankings.names_people and privacy.names_per_person > 1:
+        yield (
+            "privacy.names_per_person",
+            "needs a column of user names, whose number it bounds; name it in input.columns.user",
+        )
     if not rankings.names_people and (privacy.max_contributions or 1) > 1:
         yield (
             "privacy.max_contributions",

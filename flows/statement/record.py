@@ -55,6 +55,8 @@ class PrivacyRecord(Record):
             a stream that of all nights together.
         sensitivity_l1, sensitivity_l2_squared: exact; of a stream in units of 2^-20 and 2^-40.
         max_contributions: null for unit `comparison`, which bounds nobody's answers.
+        names_per_person: the most user names of one person, which are protected together; null or
+            left out: each name is taken for a person.
         parameters: other public numbers and choices of the mechanism, by name.
         bits: sources of the random bits, by what they decided (`privacy.randomness`); null in
             releases that did not record it.
@@ -77,6 +79,7 @@ class PrivacyRecord(Record):
     max_contributions: int | None = None
     per_item_cap: int | None = None
     distinct_pairs: bool = False
+    names_per_person: int | None = None
     ties: Ties | None = None
     parameters: dict[str, Parameter] = Field(default_factory=dict)
     statement: tuple[str, ...]
@@ -103,6 +106,7 @@ def trusted_record(
         max_contributions=params.max_contributions if params.unit is Unit.USER else None,
         per_item_cap=params.per_item_cap,
         distinct_pairs=params.distinct_pairs,
+        names_per_person=params.names_per_person if params.names_per_person > 1 else None,
         statement=statement.sentences,
         not_protected=statement.not_protected,
         theorem=statement.theorem,

@@ -29,6 +29,7 @@ METERED = {
 }  # fmt: skip
 GROUPS = {"column": "team", "values": ["red", "blue"]}
 ONE_ROW = {"privacy__unit": "comparison", "privacy__max_contributions": None}
+NAMES = {"privacy__names_per_person": 2}
 ADDED = {"privacy__adjacency": "add-remove"}
 BOOKLETS = {"A": ITEMS[:3], "B": ITEMS[1:]}
 SPLIT = {"input__ties": "split"}
@@ -65,6 +66,17 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {"groups": {**GROUPS, "values": ["red", "grey"], "others": "whole"}},
     ),
     "counts of one row, groups, gaussian": ("noisy-counts, rho", {**ONE_ROW, "groups": GROUPS}),
+    "counts, names": (COUNTS, {"privacy__names_per_person": 3, "privacy__look": 0.1}),
+    "pairs, names": (PAIRS, NAMES),
+    "win-loss, names, added": (LOSSES, {**ADDED, **NAMES}),
+    "counts, heavy users, names": ("noisy-counts, gaussian", {**HEAVY, **NAMES}),
+    "spectral, names": ("spectral", {**NAMES, "privacy__look": 0.1}),
+    "totals, names": ("totals", NAMES),
+    "one-shot, names": ("one-shot", NAMES),
+    "trusted rankings, names": ("kemeny, user", NAMES),
+    "trusted sums, names": ("borda, user", NAMES),
+    "rounds, names": ("instant-runoff", NAMES),
+    "precincts, names": ("precinct-table", NAMES),
     "counts, weights": (COUNTS, WEIGHTS),
     "counts, heavy users": ("noisy-counts, gaussian", {**HEAVY, **SPLIT, **WEIGHTS}),
     "counts, heavy users, cap": ("noisy-counts, gaussian", {**HEAVY, "privacy__per_item_cap": 2}),
@@ -285,12 +297,19 @@ STREAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {},
         {**STREAM, "participations": 1, "show": {"window": 1}},
     ),
+    "stream, watched pair": (
+        "noisy-counts, rho",
+        {"schedule__alarms": {"pairs": [ITEMS[:2]]}},
+        STREAM,
+    ),
     "stream of metered rows": (PAIRS, {}, METERED),
     "stream of metered rows, all nights, groups": (
         PAIRS,
         {**ADDED, **SPLIT, "groups": GROUPS},
         {**METERED, "participation": {"rows": 3, "pair_gap": 1, "burst": 3}, "show": "cumulative"},
     ),
+    "stream, names": ("noisy-counts, gaussian", {**ADDED, **NAMES}, STREAM),
+    "stream of metered rows, names": (PAIRS, NAMES, METERED),
     "stream of groups": ("noisy-counts, rho", {"groups": GROUPS}, STREAM),
 }
 NIGHTLY = "counts of a night"
@@ -337,8 +356,9 @@ def honest(name: str, folder: Path) -> Forger:
     if name in STREAMS:
         variant, changes, stream = STREAMS[name]
         survey = survey_of(variant, folder, PEOPLE).set(
-            **changes, input__paths=["log-{date}.parquet"], schedule={"stream": stream}
+            input__paths=["log-{date}.parquet"], schedule={"stream": stream}
         )
+        survey.set(**changes)
         for number in range(2):
             day = FIRST + timedelta(days=number)
             pq.write_table(_with_more(answers(PEOPLE)), folder / f"log-{day}.parquet")

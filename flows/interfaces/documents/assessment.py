@@ -39,6 +39,7 @@ from hushrank.flows.statement.sentences import (
     bounds,
     delta_sentence,
     graph_sentences,
+    name_sentences,
     never_protected,
     not_protected,
     who,
@@ -216,6 +217,7 @@ def _central_guarantee(survey: Survey) -> tuple[Iterator[str], Iterator[str]]:
         lost = chain(not_protected_by_counts(mechanism), lost)
     promised = chain(
         [first],
+        name_sentences(params),
         against_what(change, whole, what),
         graph_sentences(privacy.public_graph_statement),
         [delta_sentence(whole.delta, params.unit)] if whole.delta > 0 else [],

@@ -174,7 +174,8 @@ def calibrate_stream(
     except ValueError as error:
         raise ConfigError(f"schedule.stream: {error}; raise the budget of the stream") from None
     spend = spend_of(params, stream.sensitivity.l2_squared)
-    return Calibration(stream.sensitivity, "stream_sensitivity", stream.law, spend), stream
+    names = params.names_per_person
+    return Calibration(stream.sensitivity, "stream_sensitivity", stream.law, spend, names), stream
 
 
 def terms_of(mechanism: CountMechanism, where: str) -> Terms:

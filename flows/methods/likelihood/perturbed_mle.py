@@ -521,6 +521,12 @@ def _settings(config: SurveyConfig, n_items: int) -> MleSettings:
 
 
 def _problems(config: Sections) -> Problems:
+    if config.privacy.names_per_person > 1:
+        yield (
+            "privacy.names_per_person",
+            "is for methods that add noise to counts, as the proof here is of one name; set method:"
+            " noisy-pairs",
+        )
     yield from problems_of_unknown_meetings(config)
     if config.comparisons.covariates:
         yield from problems(config)

@@ -235,6 +235,13 @@ def weights_text(config: SurveyConfig, method: str, most: int, activity: Activit
     return f"{said}, at the same guarantee; add it." if ready else f"{said}; it needs {NEEDED}."
 
 
+def one_name(config: SurveyConfig, base: Setting, world: World) -> Accuracy | None:
+    """Accuracy if each name were a person's only one; None: the job takes it so already."""
+    if config.privacy.names_per_person == 1:
+        return None
+    return accuracy_of(_with(config, names_per_person=1), base, world)
+
+
 LOCAL = {"comparisons": "debiased-rr", "responses": "spectral-rr"}  # methods by kind of input
 TRUSTED = {"comparisons": "auto", "responses": "auto"}
 BY_PAIRS = "kemeny"  # replaces ranking methods that have no local form
@@ -333,6 +340,8 @@ def _alternatives(
         noise = NoiseKind.LAPLACE if gaussian else NoiseKind.GAUSSIAN
         bounding = Bounding.LEAVE_OUT if gaussian else privacy.bounding
         yield _with(config, noise=noise, delta=0.0 if gaussian else delta, bounding=bounding), own
+        if privacy.names_per_person > 1:  # which local privacy does not know
+            return
         if kind == "rankings":
             local = Unit.LOCAL in METHODS[own].facts.units
             yield _local(config), own if local else BY_PAIRS

@@ -168,11 +168,13 @@ def _counted(
 
 
 def rows_with(small: SurveyConfig, calibrated: Calibrated, person: Person) -> Columns:
-    """Return all rows of a log in which person 0 is this one."""
+    """Return all rows of a log in which this person has the names 0, -1 and so on, all alike."""
     others = _others(small, calibrated)
     if person.does == NOBODY:
         return others
-    own = {"user": np.zeros(len(next(iter(person.rows.values()))), np.int64), **person.rows}
+    names, n_rows = small.privacy.names_per_person, len(next(iter(person.rows.values())))
+    own = {name: np.concatenate([rows] * names) for name, rows in person.rows.items()}
+    own["user"] = -np.repeat(np.arange(names), n_rows)  # everybody else is 1 or more
     joined: Callable[[str], Any] = lambda name: np.concatenate([others[name], own[name]])  # noqa: E731
     if "ranking" in own:
         rankings = [*others["ranking"], *own["ranking"].tolist()]

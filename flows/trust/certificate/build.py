@@ -252,6 +252,7 @@ def domain_of(config: SurveyConfig, release: Release) -> Domain:
             distinct_pairs=release.privacy.distinct_pairs,
             bounding=privacy.bounding.value,
             max_weight=None if privacy.max_weight is None else exact(privacy.max_weight),
+            names_per_person=release.privacy.names_per_person,
         ),
         groups=() if groups is None else groups.groups().names,
         other_rows=groups is not None and groups.groups().others,

@@ -94,6 +94,8 @@ class Bounds(Part):
         distinct_pairs: a person's rows are on distinct pairs.
         bounding: rule for further rows: they are left out, or all rows weigh less.
         max_weight: the largest weight of a row; null: rows have no weights.
+        names_per_person: names of a person that are protected together, each with these bounds;
+            null: one.
     """
 
     max_contributions: Count | None
@@ -101,6 +103,7 @@ class Bounds(Part):
     distinct_pairs: bool
     bounding: Literal["leave-out", "weights"]
     max_weight: Rational | None
+    names_per_person: Count | None = None
 
 
 class Metered(Part):

@@ -442,6 +442,30 @@ BROKEN_RULES = [
         {"items.names": ["Tie", "Bow"], "input.columns": {"winner": "w"}},
         "items: an item is named tie, which means a tie in column winner; rename it",
     ),
+    (
+        {"privacy": {"unit": "comparison", "epsilon": 1.0, "names_per_person": 2}},
+        "privacy.names_per_person: is for unit: user; unit: comparison protects each row, whoever"
+        " gave it. Remove it, or set unit: user",
+    ),
+    (
+        {"privacy.names_per_person": 3, "method": "perturbed-mle"},
+        "privacy.names_per_person: is for methods that add noise to counts, as the proof here is of"
+        " one name; set method: noisy-pairs",
+    ),
+    (
+        {"privacy.names_per_person": 0},
+        "privacy.names_per_person: must be >= 1, got 0; write for example names_per_person: 3",
+    ),
+    (
+        {
+            "privacy": {"unit": "local", "epsilon": 1.0, "names_per_person": 2},
+            "method": "debiased-rr",
+            "input.ties": "random",
+        },
+        "privacy.names_per_person: is for unit: user; under unit: local each answer has noise of"
+        " its own, so for k names of a person divide epsilon, or the epsilons of the answers, by"
+        " k, and remove this",
+    ),
     ({"top_k": 0}, "top_k: must be >= 1, got 0; write for example top_k: 3"),
     (
         {"memory_limit": "2 gigs"},
