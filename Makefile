@@ -128,9 +128,11 @@ pages: setup  ## Rewrite what docs/reference.md and docs/cli.md hold of the code
 infra: setup  ## Check the image, the template and the Terraform files of infra/
 	UV="$(UV)" ./infra/check.sh
 
-lock: setup  ## Rewrite both locks from pyproject.toml (ARGS=--upgrade for the newest versions)
+lock: setup  ## Rewrite both locks and the bill of materials from pyproject.toml (ARGS=--upgrade for the newest versions)
 	$(LOCK) --all-extras --group test --group dev --group bench --group docs $(ARGS) pyproject.toml -o requirements.lock
 	$(LOCK) $(addprefix --extra ,$(IMAGE_EXTRAS)) --constraint requirements.lock pyproject.toml -o infra/image.lock
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements.lock
+	$(BIN)/python infra/third_party.py --sbom infra/sbom.cdx.json
 
 bench: setup  ## Measure the speed and accuracy that the README claims (hours; 10 GB of disk)
 	@for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(BIN)/python "$$script"; done

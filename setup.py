@@ -1,24 +1,28 @@
-"""What a build adds to pyproject.toml: the commit, and the README as package indexes show it.
+"""What a build adds to pyproject.toml: commit, bill of materials, the README for package indexes.
 
 The commit is in `hushrank/COMMIT`, which certificates of releases name. A wheel is built from a
 checkout, or from a source archive, which has taken the file along. Where neither knows the commit
-there is no file. In the README of the package, links to files of the tree lead to its repository.
+there is no file. The bill of materials (`infra/third_party.py`) goes into `.dist-info/sboms`, where
+PEP 770 has it. In the README of the package, links to files of the tree lead to its repository.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
 CODE = ("entry", "estimation", "flows", "pipelines", "privacy", "transforms", "verifier")
 PLACE = Path("entry", "COMMIT")
+SBOM = Path("infra", "sbom.cdx.json")
 BRANCH = "main"
 LINK = re.compile(r"\]\((?![a-z]+:|#)([^)]*)")  # to a file of the tree
 
@@ -62,6 +66,17 @@ class BuildWithCommit(build_py):
             Path(self.build_lib, "hushrank", "COMMIT").write_text(text, encoding="ascii")
 
 
+class WheelWithMaterials(bdist_wheel):
+    """Puts the bill of materials into the wheel's metadata."""
+
+    def egg2dist(self, egginfo_path: str, distinfo_path: str) -> None:
+        """Write the metadata, then the bill."""
+        super().egg2dist(egginfo_path, distinfo_path)
+        folder = Path(distinfo_path, "sboms")
+        folder.mkdir()
+        shutil.copyfile(ROOT / SBOM, folder / SBOM.name)
+
+
 class SourceWithCommit(sdist):
     """Takes the commit along in a source archive."""
 
@@ -73,7 +88,11 @@ class SourceWithCommit(sdist):
 
 
 setup(
-    cmdclass={"build_py": BuildWithCommit, "sdist": SourceWithCommit},
+    cmdclass={
+        "bdist_wheel": WheelWithMaterials,
+        "build_py": BuildWithCommit,
+        "sdist": SourceWithCommit,
+    },
     long_description=readme(),
     long_description_content_type="text/markdown",
 )

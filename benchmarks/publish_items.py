@@ -26,10 +26,10 @@ from measuring import peak_bytes
 
 from hushrank.flows.assembly import run_job
 from hushrank.flows.interfaces.cli.main import NEW_OBJECTS
+from hushrank.flows.reading import Reducer
 from hushrank.flows.run import run
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import PUBLISH, Step
 
 HUSHRANK = [sys.executable, "-m", "hushrank.flows.interfaces.cli.main"]

@@ -37,7 +37,7 @@ from hushrank.estimation.rankings.pair_answer_evidence import (
 )
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
 from hushrank.estimation.rankings.ranking_estimates import borda_estimate
-from hushrank.privacy.laplace_ranks import laplace_rankings
+from hushrank.privacy.laplace_baselines import laplace_rankings
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.random_pairs import Hide, answer_pairs, best_pairs, law_of_epsilon
 from hushrank.privacy.randomness import seeded_bits

@@ -96,7 +96,10 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         "inspect",
         "plan",
     ),
-    "hushrank.flows.interfaces.python.pool": ("next_pairs", "pool"),
+    "hushrank.flows.interfaces.python.pool": (
+        "next_pairs",
+        "pool",
+    ),
     "hushrank.flows.interfaces.python.private_answers": ("privatize",),
     "hushrank.flows.interfaces.python.release": (
         "History",

@@ -10,6 +10,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.entries import Balance
 from hushrank.flows.ledger.keys import InputNames
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.reading import Reducer
 from hushrank.flows.release.archive import (
     REPORT,
     Contents,
@@ -24,7 +25,6 @@ from hushrank.flows.run.context import Job
 from hushrank.flows.run.drawn import Drawn
 from hushrank.flows.run.input_files import heads_of
 from hushrank.flows.run.job import advise, log_note
-from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.run import publish_drawn, run_release
 from hushrank.flows.run.stages import Memory, Outcome, Perform, Services, Tell, directly
 from hushrank.flows.trust.certificate.build import certified, ledger_part

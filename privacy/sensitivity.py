@@ -124,6 +124,17 @@ class Sensitivity:
     l1: int
     l2_squared: int
 
+    def of_names(self, names: int) -> Sensitivity:
+        """Sensitivity to a change of all rows under `names` names together, if this is of one name.
+
+        Exact, in both norms. The statistic is a sum over names, each with its own term: its rows
+        are bounded under that name alone, whatever other names have. So names move it by the sum of
+        `names` vectors that one name can move it by, whose norm is at most `names` times the
+        largest (triangle inequality), and that is attained where all make the same worst change.
+        A statistic that is no sum, as the fit of a likelihood, needs a proof of its own.
+        """
+        return self.scaled(names)
+
     def scaled(self, factor: int) -> Sensitivity:
         """Sensitivity of `factor` times the statistic."""
         return Sensitivity(factor * self.l1, factor**2 * self.l2_squared)

@@ -246,7 +246,8 @@ def stream_of(
     if laplace and bands > 1:
         raise ValueError(f"noise laplace takes no factorisation: 1 band, got {bands!r}")
     encoder = square_root(workload, bands)
-    sensitivity = stream_sensitivity(one, params.adjacency, terms, encoder)
+    of_name = stream_sensitivity(one, params.adjacency, terms, encoder)
+    sensitivity = of_name.of_names(params.names_per_person)
     if laplace:
         law = laplace_law(sensitivity, params.epsilon)
     else:

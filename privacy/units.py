@@ -72,6 +72,8 @@ class PrivacyParams:
             weights of their own.
         look: epsilon that a noisy look at the rows takes beside all that (`privacy.look`);
             0: there is no look. `epsilon` is what is left for the rest.
+        names_per_person: k, the most user names of one person; the guarantee is of any k names
+            together, and the bounds are of each name.
 
     Raises:
         ValueError: a field breaks one of these rules; the text names field, rule and value.
@@ -89,6 +91,7 @@ class PrivacyParams:
     look: float = 0.0
     bounding: Bounding = Bounding.LEAVE_OUT
     max_weight: float | None = None
+    names_per_person: int = 1
 
     def __post_init__(self) -> None:
         if self.unit is Unit.LOCAL:
@@ -99,6 +102,8 @@ class PrivacyParams:
             raise ValueError(f"delta must be at least 0 and below 1, got {self.delta!r}")
         if self.max_contributions < 1:
             raise ValueError(f"max_contributions must be >= 1, got {self.max_contributions!r}")
+        if self.names_per_person < 1:
+            raise ValueError(f"names_per_person must be >= 1, got {self.names_per_person!r}")
         if not 0 <= self.look < math.inf:
             raise ValueError(f"look must be finite and >= 0, got {self.look!r}")
         self._check_noise()
@@ -131,6 +136,7 @@ class PrivacyParams:
                 ("max_contributions", 1),
                 ("per_item_cap", None),
                 ("distinct_pairs", False),
+                ("names_per_person", 1),
             ):
                 if getattr(self, name) != neutral:
                     raise ValueError(

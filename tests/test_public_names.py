@@ -63,7 +63,7 @@ hr.privacy.laplace_law("x", epsilom=1)
 # libraries would take, and types of scipy, which come apart from it.
 ABSENT = (
     *("IPython", "PIL", "adlfs", "apache_beam", "azure", "deltalake", "google", "jax", "jaxlib"),
-    *("matplotlib", "opentelemetry", "pandas", "polars", "prefect", "preflibtools", "pyiceberg"),
+    *("matplotlib", "opentelemetry", "pandas", "polars", "prefect", "pyiceberg"),
     *("pymongo", "requests", "s3fs", "scipy", "sqlalchemy", "starlette", "tornado", "uvicorn"),
 )
 MYPY = f"""

@@ -1,6 +1,7 @@
 """Check a release of hushrank without hushrank.
 
-    python3 verify_release.py FOLDER [--ledger FILE] [--anchor PLACE] [--public-key FILE] [--json]
+    python3 verify_release.py FOLDER [--ledger FILE] [--anchor PLACE] [--public-key FILE]
+        [--terms-key FILE] [--json]
 
 FOLDER holds `release.json`, `ranking.csv`, `report.html` and `certificate.json`. This file needs
 Python 3.11 and its standard library, and imports nothing of hushrank: read it in an evening, or
@@ -189,7 +190,7 @@ release.json: release_id=text created=time night?=date name=text about?=about jo
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
     dif?=[differences] fit?=[item-fit]
     personal?=personal election?=election precincts?=precincts robustness?=[robustness]
-    released=<released> groups?=[group]
+    alarms?=alarms released=<released> groups?=[group]
 row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
@@ -226,14 +227,16 @@ precincts: precincts=[text] elsewhere=bool districts={[text]}~ deviation=number 
 rule-result: rule=text winners=[item] possible=[item] sure=bool
 robustness: by=text first=item replaced=size changed=size bound=size~ noise_allowance=number~
     kind=text
+alarms: pairs=[[item]]~ number=count quantile=number orders=orders passed=[passing]
+passing: item=item passed=item
 stream: stream=text number=count nights=count first=date participations=count~ gap=count~
     participation?=metered~ window=count~ coefficients=[size] noise_variance=number
     shown_variance=number noisy=[int*drawn] answers=[number*shown]
 privacy: unit=text adjacency=text~ epsilon=open delta=number rho=open~ mechanism=text
     noise_scale=number~ noise_variance=number~ sensitivity=number~ sensitivity_norm=text~
     sensitivity_l1=size~ sensitivity_l2_squared=size~ max_contributions=count~ per_item_cap=count~
-    distinct_pairs=bool ties=text~ parameters=parameters statement=[text] not_protected=[text]
-    theorem=text erratum=text~ bits?=bits~ reconstructed?=bool
+    distinct_pairs=bool names_per_person?=count~ ties=text~ parameters=parameters statement=[text]
+    not_protected=[text] theorem=text erratum=text~ bits?=bits~ reconstructed?=bool
 bits: noise?=[source] randomisation?=[source] row-choice?=[source] coins?=[source]
 win-counts: kind=text row_weight=count wins={item:number}
 win-loss-counts: kind=text row_weight=count wins={item:int} losses={item:int}
@@ -325,16 +328,16 @@ guarantee: unit=text adjacency=text~ epsilon=fraction delta=fraction rho=fractio
 domain: items=count catalogue_sha256=digest bounds=bounds groups=[text] other_rows=bool ties=text~
     stream=nights~
 bounds: max_contributions=count~ per_item_cap=count~ distinct_pairs=bool bounding=text
-    max_weight=fraction~
+    max_weight=fraction~ names_per_person?=count~
 nights: stream=text night=count nights=count participations=count~ gap=count~
     participation?=metered~ window=count~
 metered: rows=count pair_gap=count burst=count
 rows: kind=text settings=<settings> schedule=schedule rules=[text]
 schedule: timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text
-comparisons: *settings columns?=roles design?=text words?=outcome_words~ features?=[feature]
-    ties?=text tie_model?=text pairs?=count
+comparisons: *settings layout?=text columns?=roles design?=text words?=outcome_words~
+    features?=[feature] ties?=text tie_model?=text pairs?=count
 roles: user?=text left?=text right?=text outcome?=text~ winner?=text~ winner_values?=outcome_words~
-    loser?=text~ event?=text~ epsilon?=text~ weight?=text~ first?=text~
+    loser?=text~ event?=text~ epsilon?=text~ weight?=text~ first?=text~ pairs?={[text]}~
 outcome_words: left?=[text] right?=[text] tie?=[text]
 feature: column?=text~ left?=text~ right?=text~ scale=number name?=text~
 rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text ties?=text
@@ -373,7 +376,8 @@ random-pairs: *law-of-answers hide=text pairs=count epsilon=fraction threshold=c
 pair-level: epsilon=fraction pairs=count threshold=count
 ledger: population=text protects=text~ unit=text adjacency=text attempt=count entry=position
     paid_by=position budget=budget period_start=time~ period_end=time~ period=total lifetime=total
-    same_input=[other] together?=total~
+    same_input=[other] together?=total~ terms?=[terms-set]
+terms-set: line=count time=time budget=budget by=text reason=text approved_by=text~
 position: line=count hash=digest previous=digest time=time
 budget: epsilon=fraction delta=fraction refresh=text~ lifetime_epsilon?=fraction~
 total: spends=[spends] sum=cost epsilon=fraction delta=fraction rule?=text~ first?=cost~
@@ -467,6 +471,7 @@ SIMPLE: dict[str, Callable[[Any], bool]] = {
     "time": is_time,
     "date": is_text(r"\d{4}-\d\d-\d\d"),
     "ranges": is_text(r"(\d+(\.\.\d+)?( \d+(\.\.\d+)?)*)?"),
+    "orders": is_text(r"[<>=]+"),
     "digest": is_text("[0-9a-f]{64}"),
     "commit": is_text("[0-9a-f]{40}"),
     "version": is_text(r"\d[0-9a-z.+!_-]{0,60}"),
@@ -601,6 +606,7 @@ def fields_of(form: str) -> dict[str, tuple[str, bool]]:
 
 ABOVE_ZERO = {
     *("items", "max_contributions", "per_item_cap", "max_weight", "nights", "night", "gap"),
+    "names_per_person",
     *("participations", "window", "times", "line", "attempt", "most_answers", "most_rankings"),
     *("longest", "grid", "pairs", "answers", "threshold", "values", "apart", "weights"),
     *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2", "pair_gap"),
@@ -637,6 +643,8 @@ def check_form(certificate: Document, release: Document, say: Findings) -> None:
     unit, protects = (certificate["guarantee"][name] for name in ("unit", "epsilon"))
     if unit not in ("user", "comparison", "local"):
         raise Wrong(f"unit is {short(unit)}, of which nobody knows how many rows it has")
+    if unit != "user" and certificate["domain"]["bounds"].get("names_per_person"):
+        raise Wrong("names_per_person is stated, and the unit is no person")
     for part in ("guarantee", "domain", "ledger", *(["draws"] if protects != "inf" else ())):
         look(part, certificate[part])
 
@@ -708,6 +716,10 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
         "groups": (domain["groups"], table or [each["name"] for each in groups]),
         "names of items": (domain["catalogue_sha256"], hashlib.sha256(listed).hexdigest()),
         "random bits": (certificate["bits"], privacy["bits"]),
+        "names of a person": (
+            domain["bounds"].get("names_per_person"),
+            privacy.get("names_per_person"),
+        ),
     }
     if night or release.get("stream"):
         own = {**release["stream"], "night": release["stream"]["number"]}
@@ -940,6 +952,7 @@ def check_extras(certificate: Document, release: Document) -> None:
             kind in {"above-counts", "margin-counts", "place-counts"},
         ),
         ("robustness", release.get("robustness") is not None, is_told_lead(certificate, release)),
+        ("alarms", release.get("alarms") is not None, release.get("stream") is not None),
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
@@ -2081,6 +2094,7 @@ class Bundle:
     sides: int  # 1: the unit comes or goes; 2: it is replaced
     weight: int  # what a row adds to a count
     groups: int  # groups with counts of their own
+    names: int = 1  # names of a person, each with these rows
     earlier: bool = False  # bounds as earlier versions stated them: larger, and as true
 
     def most_rows(self, items: int | None = None) -> int:
@@ -2104,6 +2118,7 @@ def bundle_of(certificate: Document) -> Bundle:
         sides={"add-remove": 1, "replace-one": 2}[guarantee["adjacency"]],
         weight=2 if domain["ties"] == "split" else 1,
         groups=max(1, len(domain["groups"]) + domain["other_rows"]),
+        names=bounds.get("names_per_person") or 1,
     )
 
 
@@ -2582,10 +2597,14 @@ def check_inputs(draw: Document, wanted: Document) -> None:
 def count_loss(draw: Document, certificate: Document, release: Document) -> Loss:
     """Of noise on counts, of which the sensitivity is computed again: l1 / scale of Laplace
     noise [GRS12]; squared l2 change and variance of discrete Gaussian noise [CKS20]."""
-    norms = count_norms(draw, certificate, release)
     stated, b, what = draw["sensitivity"], bundle_of(certificate), draw["what"]
+    named = {"names": b.names} if b.names > 1 else {}
+    norms, before = (
+        times(count_norms(draw, certificate, release, earlier), b.names)  # each name moves so much
+        for earlier in (False, True)
+    )
     wanted = [
-        inputs_of(draw, certificate, release, replace(b, earlier=earlier))
+        inputs_of(draw, certificate, release, replace(b, earlier=earlier)) | named
         for earlier in (False, True)  # which stated fewer of them
     ]
     alike = (each for each in wanted if each.keys() == draw["inputs"].keys())
@@ -2593,7 +2612,7 @@ def count_loss(draw: Document, certificate: Document, release: Document) -> Loss
     if fraction(draw["law"]["step"]) != step_of(draw, b):
         raise Wrong(f"the noise of {what} is in steps of {draw['law']['step']}, and its counts not")
     told = stated["l1"], stated["l2_squared"]
-    if told not in (norms, count_norms(draw, certificate, release, earlier=True)):
+    if told not in (norms, before):
         raise Wrong(
             f"the sensitivity of {what} is l1 = {norms[0]}, l2^2 = {norms[1]}, and the"
             f" certificate says {told[0]} and {told[1]}"
@@ -2658,6 +2677,8 @@ def objective_loss(draw: Document, b: Bundle, effects: int) -> Loss:
         raise Wrong("the noise in the optimisation has another law than its name says")
     if draw["cover"]["values"] != b.items + effects:
         raise Wrong("the cover is of another number of values than are released")
+    if b.names > 1:
+        raise Wrong("the proof of noise inside an optimisation is of one name of a person")
     covered, stated = cover_loss(draw["cover"], ridge, step), fraction(draw["sensitivity"])
     if derivation_of(draw) == "calibrate_covariates":
         reach, rows = 2 + share * effects, b.most_rows()
@@ -3338,8 +3359,11 @@ def period_of(time: datetime, refresh: str | None) -> tuple[datetime | None, dat
     return start, end.replace(day=1) if days > 7 else end
 
 
-def check_ledger(certificate: Document, content: Given, say: Findings) -> None:
-    """That the ledger has the release once, where the certificate says, and has its totals."""
+def check_ledger(
+    certificate: Document, content: Given, say: Findings, officer: Given = None
+) -> None:
+    """That the ledger has the release once, where the certificate says, and has its totals, and
+    that the holder of a key (`officer`, PEM) set its terms, if they belong to one."""
     part, guarantee = certificate["ledger"], certificate["guarantee"]
     if part is None:
         unsafe = "the release is called safe, and the certificate names no line of a ledger"
@@ -3368,6 +3392,9 @@ def check_ledger(certificate: Document, content: Given, say: Findings) -> None:
         check_total("the period", part["period"], None, say)
         check_total("all periods", part["lifetime"], None, say)
         check_together(part, None, say)
+        say_terms(part.get("terms") or [], say)
+        if officer is not None:
+            say.open("who set the terms: no ledger was given, so no approval was looked at")
         say.open("the ledger: no file was given (--ledger FILE), so its lines were not looked at")
         return
     entries = read_ledger(content)
@@ -3375,6 +3402,7 @@ def check_ledger(certificate: Document, content: Given, say: Findings) -> None:
     if reserved_there(entries, certificate, say):
         check_paid(entries, certificate, say)
         check_terms(entries[: part["entry"]["line"]], part, say)
+        check_approvals(content, entries, part, say, officer)
         check_counted(entries, part, say)
         check_drawn(entries, certificate, say)
 
@@ -3446,6 +3474,74 @@ def check_terms(before: list[Document], part: Document, say: Findings) -> None:
     period = period_of(datetime.fromisoformat(before[-1]["time"]), terms["refresh"])
     other = "the period of the release is another one than the certificate says"
     say.check(period == (moment(part["period_start"]), moment(part["period_end"])), wrong=other)
+
+
+def say_terms(changes: list[Document], say: Findings) -> None:
+    """Who set the total of the budget, and each change of it."""
+    lines = [each["line"] for each in changes]
+    say.check(lines == sorted({*lines}), wrong="the changes of the terms are not in their order")
+    for before, each in zip([None, *changes], changes, strict=False):
+        limits = each["budget"]
+        now = f"epsilon {shown(fraction(limits['epsilon']))}"
+        then = "" if before is None else shown(fraction(before["budget"]["epsilon"]))
+        done = f"was set from epsilon {then} to {now}" if then else f"was opened at {now}"
+        key = each["approved_by"]
+        approved = f", approved with key {key}" if key else ", approved by no key"
+        why = f": {short(each['reason'])}" if each["reason"] else ""
+        say.check(True, f"the budget {done} on {each['time'][:10]}, by {each['by']}{approved}{why}")
+
+
+def check_approvals(
+    content: bytes, entries: list[Document], part: Document, say: Findings, pem: Given
+) -> None:
+    """That the holder of the key to which the terms belong signed each change and each repair, and
+    that the certificate names the changes. `pem`: keys of officers, as the reader knows them."""
+    owner, found = b"", []
+    for entry, line in zip(entries, content.splitlines(), strict=True):
+        if entry["event"] not in ("open", "terms", "accept"):
+            continue
+        named = base64.b64decode(entry.get("terms_key", ""), validate=True)
+        judge = owner or named
+        name = hashlib.sha256(judge).hexdigest()[:16] if judge else None
+        if judge and not is_approved(line, judge):
+            where = f"line {entry['seq']} of the ledger changes its terms or repairs it"
+            raise Wrong(f"{where} without a signature of key {name}, to which the terms belong")
+        owner = named or owner
+        own = entry["population"] == part["population"] and entry["event"] != "accept"
+        if own and entry["seq"] <= part["entry"]["line"]:
+            made = {"line": entry["seq"], "time": entry["time"], "by": entry["operator"]}
+            why = entry.get("reason", "")
+            found.append(made | {"budget": entry, "reason": why, "approved_by": name})
+    told = part.get("terms")
+    if told is not None:
+        good = [*map(exact_terms, found)] == [*map(exact_terms, told)]
+        say.check(good, wrong="the ledger has other changes of its terms than are named")
+        say_terms(told, say)
+    if pem is not None:
+        known, last = keys_of(pem), found[-1]["approved_by"]
+        text = f"the budget was set by the holder of key {last}, as given with --terms-key"
+        how = f"with key {last}" if last else "without a key"
+        say.check(
+            last in known, text, f"the budget was set {how}, not by a holder given with --terms-key"
+        )
+
+
+def exact_terms(each: Document) -> tuple[Any, ...]:
+    """What a change of terms says, whoever wrote it down."""
+    limits = (budget(each["budget"].get(name)) for name in ("epsilon", "delta", "lifetime_epsilon"))
+    by = (each["by"], each["reason"], each["approved_by"])
+    return each["line"], moment(each["time"]), *by, *limits, each["budget"]["refresh"]
+
+
+def is_approved(line: bytes, key: bytes) -> bool:
+    """Whether a key signed a line of the ledger by its field `approval`."""
+    body = line.rpartition(b',"hash":"')[0] + b"}"
+    sealed = SIGNED.fullmatch(body)
+    found = APPROVED.fullmatch(body if sealed is None else sealed[1] + b"}")
+    name = hashlib.sha256(key).hexdigest()[:16].encode()
+    if found is None or found[2] != name:
+        return False
+    return signed_by(key, found[1] + b"}", base64.b64decode(found[3]))
 
 
 def check_counted(entries: list[Document], part: Document, say: Findings) -> None:
@@ -3538,6 +3634,7 @@ def check_drawn(entries: list[Document], certificate: Document, say: Findings) -
 
 
 SIGNED = re.compile(rb'(?s)(.*),"signature":"ed25519:([0-9a-f]{16}):([A-Za-z0-9+/]{86}==)"\}')
+APPROVED = re.compile(rb'(?s)(.*),"approval":"ed25519:([0-9a-f]{16}):([A-Za-z0-9+/]{86}==)"\}')
 PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----\s+([A-Za-z0-9+/=\s]+?)\s+-----END PUBLIC KEY-----")
 ED25519 = bytes.fromhex("302a300506032b6570032100")  # how the DER of such a key begins (RFC 8410)
 UNSIGNED = "nobody signed this: whoever can write the files and the ledger could have made all anew"
@@ -3746,9 +3843,54 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
     )
     check_errors(release, say)
     check_robustness(release, say, groups)
+    check_alarms(release, say)
     check_abilities(release, say, groups)
     check_differences(release, say)
     check_fit(release, say)
+
+
+def check_alarms(release: Document, say: Findings) -> None:
+    """That orders of watched pairs are those that the errors make certain for all nights together.
+    Orders that are not certain tonight are those of earlier nights, which are not at hand."""
+    told, errors = release.get("alarms"), release.get("errors")
+    if told is None:
+        return
+    names = [line["item"] for line in release["ranking"]]
+    pairs = told["pairs"] or list(itertools.combinations(sorted(names), 2))
+    known = len({frozenset(pair) for pair in pairs}) == len(pairs) == told["number"]
+    known = (
+        known
+        and len(told["orders"]) == len(pairs)
+        and all(len(pair) == len({*pair}) == 2 for pair in pairs)
+    )
+    each = 0.05 / (release["stream"]["nights"] * len(pairs))
+    q = -math.log(each) / math.sqrt(2)
+    if "gaussian" in release["privacy"]["mechanism"]:
+        q = -NormalDist().inv_cdf(each / 2)
+    good = known and math.isclose(told["quantile"], q, rel_tol=1e-6)
+    passed = {(each["item"], each["passed"]) for each in told["passed"]}
+    sure = set()
+    places = {name: place for place, name in enumerate(names)}
+    for pair, order in zip(pairs, told["orders"] if good else "", strict=good):
+        one, two = (places[name] for name in pair)
+        left = 0.0 if errors is None else certainty_of(errors, one, two) / q
+        if abs(left) > 1 - 1e-6 and order == (">" if left > 0 else "<"):
+            sure.add((pair[0], pair[1]) if left > 0 else (pair[1], pair[0]))
+        good = good and (abs(left) < 1 + 1e-6 or order == (">" if left > 0 else "<"))
+    say.check(
+        good and passed <= sure and len(passed) == len(told["passed"]),
+        "alarms: orders that are certain tonight follow from scores and errors",
+        "release.json: alarms: an order does not follow from scores, errors and number of nights",
+    )
+    say.open("that watched pairs and their earlier orders are as on the nights before")
+
+
+def certainty_of(errors: Document, one: int, two: int) -> float:
+    """Standard errors by which line `one` is ahead of line `two`."""
+    rows, first, second = errors["covariance"], min(one, two), max(one, two)
+    variance = max(rows[one][-1] + rows[two][-1] - 2 * rows[second][first], 0.0)
+    gap = errors["centre"][one] - errors["centre"][two]
+    return gap / math.sqrt(variance) if variance else math.copysign(math.inf, gap) if gap else 0.0
 
 
 def check_robustness(release: Document, say: Findings, groups: int) -> None:
@@ -3794,6 +3936,7 @@ def holds_lead(release: Document, told: Document, variance: float, draws: int) -
         "borda": 2 * (n - 1) * rows,
         "first-places": rows,
     }[told["by"]]
+    bound *= privacy.get("names_per_person") or 1  # with so much under each name
     if told["bound"] is None or told["bound"] < bound or told["noise_allowance"] is None:
         return False
     left = min(gaps) - told["noise_allowance"]
@@ -4458,6 +4601,8 @@ central user -stream add-remove: Each person is protected, with all their answer
     input, and so is whether they took part.
 central user -stream replace-one: Each person is protected, with all their answers in this run's
     input.
+central user names: A person may have up to {names} user names here: what is given under any
+    {names} names is protected together, and the bounds on a person's answers hold for each name.
 private-sums at_source: Each answer was privatised where it was given; true answers were never
     collected.
 private-sums -at_source: Each answer was privatised by itself before it was counted.
@@ -4697,8 +4842,10 @@ central comparison replace-one: Whether a particular answer was
 central user replace-one: Whether a particular person took part, and the
     number of participants. || That a person took part, and how many people did.
 central user: Groups, such as a family or a class: for k people together the loss is {grows}.
-central user: A person who appears under several user names: each name is protected as if it were a
-    person.
+central user -names: A person who appears under several user names: each name is protected as if it
+    were a person.
+central user names: A person who appears under more than {names} user names: only {names} of them
+    are protected together. The operator states that people have no more.
 -none: What holds for people in general: what most people answer says something about those who did
     not take part as well.
 -none: Other releases from answers of the same people, {of_night}
@@ -5100,6 +5247,7 @@ def parts_of(certificate: Document, release: Document) -> Parts:
         "sure": digits(round(100 / (1 + math.exp(-min(epsilon, 700))), 2)),
         "L": bounds["max_contributions"],
         "c": bounds["per_item_cap"],
+        "names": bounds.get("names_per_person"),
         "longest": release["privacy"]["parameters"].get("longest_ranking", 0),
     }
     tags = {guarantee["unit"], kind, str(guarantee["adjacency"])}
@@ -5132,6 +5280,7 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "counts": not local and kind not in ("scores", "scores-and-effects", "top-list"),
         "rho": certificate["guarantee"]["rho"] is not None,
         "multiline": bool(settings.get("multiline")),
+        "names": (bounds.get("names_per_person") or 1) > 1,
         "distinct": bounds["distinct_pairs"],
         "cap": bounds["per_item_cap"] is not None,
         "bounded": bounds["max_contributions"] is not None,
@@ -5448,13 +5597,16 @@ RULES = (  # how bytes become rows, in words
     " and no file besides the catalogue, changes it.",
     "A row on a pair that was not asked about breaks a rule.",
     "Rows of one user, pair and event count once; contradicting ones never.",
+    "Each cell of a column of input.columns.pairs is an answer of its own; an empty one or NA is"
+    " none.",
     "Of a person's rows at most max_contributions count, under the other bounds too; which, secret"
     " random bits decide, never what was answered.",
     "All rows of a person count, with a weight that falls with their number, so that together they"
     " add no more than max_contributions rows do.",
 )
 SPELLED = (
-    r"(?s)Column .* (should hold .*\. Rows with anything else (make the run fail|are excluded)"
+    r"(?s)(?:Column|Each column) .*"
+    r" (should hold .*\. Rows with anything else (make the run fail|are excluded)"
     r"|holds .*\. A row with another word (fails the run|is set aside))\."
 )
 FREE_OF_COST = (  # what is computed from the draws alone
@@ -5495,13 +5647,14 @@ UNREADABLE = (
 )
 
 
-def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given = None) -> Findings:
+def verify(
+    files: Files, ledger: Given = None, key: Given = None, anchor: Given = None, terms: Given = None
+) -> Findings:
     """Check the files of a release, by name.
 
-    Where they are at hand: with the ledger that counts it, the public keys (PEM) that sign both,
-    and what an anchor outside knows of the ledger, one head in each line.
+    At hand may be its ledger, the keys (PEM) that sign both, an anchor's heads, the terms' keys.
     """
-    say = Findings()
+    say, readable = Findings(), False  # whether both documents have their form
     try:
         certificate, release = (read_json(files[name]) for name in ("certificate.json", NAMES[0]))
     except KeyError as error:
@@ -5515,7 +5668,6 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         newer = f"the release is of format {version}, and this program knows format {FORMAT}"
         say.lines.append(("newer", f"{newer}: get a newer verifier; nothing was judged"))
         return say
-    readable = False  # whether both documents have their form
     checks: dict[str, Callable[[], object]] = {
         "certificate.json": lambda: check_form(certificate, release, say),
         "guarantee": lambda: check_claim(certificate, release, say),
@@ -5524,7 +5676,7 @@ def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given 
         "numbers": lambda: check_numbers(certificate, release, say),
         "words": lambda: check_words(certificate, release, say),
         "sentences": lambda: check_texts(certificate, say),
-        "ledger": lambda: check_ledger(certificate, ledger, say),
+        "ledger": lambda: check_ledger(certificate, ledger, say, terms),
         "signatures": lambda: check_signatures(files, ledger, key, say),
         "anchor": lambda: check_anchor(certificate, ledger, anchor, key, say),
         "files": lambda: check_digests(files, certificate, say),
@@ -5739,17 +5891,19 @@ def main() -> int:
     parser.add_argument("--ledger", type=Path, help="the ledger that counts the release")
     parser.add_argument("--public-key", type=Path, help="public key (PEM) that signs both")
     parser.add_argument("--anchor", type=Path, help="what an anchor knows of the ledger")
+    parser.add_argument("--terms-key", type=Path, help="public key (PEM) of who may set the budget")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args()
     try:
         files = read_folder(given.folder)
         others = sorted({path.name for path in given.folder.iterdir()} - files.keys())
-        ledger, key = (each and read_file(each) for each in (given.ledger, given.public_key))
+        named = (given.ledger, given.public_key, given.terms_key)
+        ledger, key, officer = (each and read_file(each) for each in named)
         anchor = given.anchor and read_anchor(given.anchor)
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
         return 1
-    found = verify(files, ledger, key, anchor)
+    found = verify(files, ledger, key, anchor, officer)
     if others:
         found.open(f"not looked at, for they are hidden or no files: {short(', '.join(others))}")
     if given.json:

@@ -51,12 +51,14 @@ class Calibration:
         derivation: the function whose docstring derives the sensitivity.
         law: law of the noise on each entry.
         spend: cost of one draw.
+        names: names of one person, of which `sensitivity` is together; the derivation is of one.
     """
 
     sensitivity: Sensitivity
     derivation: str
     law: NoiseLaw
     spend: Spend
+    names: int = 1
 
 
 def calibrate_win_counts(
@@ -110,19 +112,23 @@ def calibrate_weighted(
 
 
 def calibrate(params: PrivacyParams, sensitivity: Sensitivity, derivation: str) -> Calibration:
-    """Noise for integers of this sensitivity, by the law that `params` name.
+    """Noise for integers of this sensitivity to one name, by the law that `params` name.
+
+    Where people may have several names, the noise is for all names of a person together
+    (`Sensitivity.of_names`).
 
     Discrete Laplace of scale l1 / epsilon is epsilon-DP. Discrete Gaussian of variance
     l2^2 / (2 rho) is rho-zCDP; where `params` name epsilon and delta, rho is the largest at which
     it is (epsilon, delta)-DP, by the theorem of `privacy.gaussian_profile`, or by zCDP where that
     gives more.
     """
+    sensitivity = sensitivity.of_names(params.names_per_person)
     spend = spend_of(params, sensitivity.l2_squared)
     if spend.rho is None:
         law = laplace_law(sensitivity, params.epsilon)
     else:
         law = gaussian_law(sensitivity, spend.rho)
-    return Calibration(sensitivity, derivation, law, spend)
+    return Calibration(sensitivity, derivation, law, spend, params.names_per_person)
 
 
 def law_of_sum(law: NoiseLaw, draws: int) -> NoiseLaw:

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.matrices import CellSums
 from hushrank.estimation.fit.likelihood import Weights
-from hushrank.privacy.laplace_response import GRID
+from hushrank.privacy.laplace_baselines import GRID
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds
 
 UNITS = 1 << 30  # units in 1
@@ -217,7 +217,7 @@ def laplace_terms(noisy: NDArray[np.int64]) -> Terms:
     """Answers with Laplace noise, and comparisons: `laplace-rr`.
 
     Args:
-        noisy: shape (m,), from `laplace_response.add_laplace`, in units of 1 / GRID. One beyond
+        noisy: shape (m,), from `laplace_baselines.add_laplace`, in units of 1 / GRID. One beyond
             2^21 is taken for 2^21: a tiny epsilon, of somebody with very many rows, is no reason
             to fail.
     """

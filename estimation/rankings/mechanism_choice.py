@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.rankings.net_evidence import place_weights
 from hushrank.estimation.rankings.ranking_counts import MOST_BY_PLACE, n_place_pairs
 from hushrank.estimation.rankings.ranking_evidence import pair_estimator
-from hushrank.privacy.laplace_ranks import GRID, rank_sensitivity
+from hushrank.privacy.laplace_baselines import GRID, rank_sensitivity
 from hushrank.privacy.mallows import concordance_probability
 from hushrank.privacy.random_pairs import RandomPairs, n_pairs
 

@@ -34,7 +34,7 @@ from scipy.special import expit
 
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.rankings.ranking_counts import pair_counts
-from hushrank.privacy.laplace_ranks import laplace_rankings
+from hushrank.privacy.laplace_baselines import laplace_rankings
 from hushrank.privacy.mallows import (
     expected_concordance,
     insertion_weights,

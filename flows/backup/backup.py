@@ -256,7 +256,7 @@ def _require_same_job(bundle: Bundle, config: SurveyConfig) -> None:
             f"PLACE: {bundle.folder} is a backup of {made.population}, and the YAML file is of"
             f" {config.name}. Name the backup or the YAML file that belongs to it. {UNTOUCHED}"
         )
-    if made.job not in config.job_hashes():
+    if made.job not in config.job_hashes:
         raise BackupError(
             f"PLACE: {bundle.folder} is of another job than this YAML file: its next night would be"
             " paid for anew. input.paths, items, privacy, method and schedule must be as they were"
@@ -275,7 +275,7 @@ def _check_target(bundle: Bundle, config: SurveyConfig, lines: bytes) -> None:
         ConfigError, LedgerError: the places cannot be used.
     """
     check_places(config)
-    check_output(config.output, *config.job_hashes())
+    check_output(config.output, *config.job_hashes)
     unguarded = ledger_of(config, Guards())
     _require_shorter(unguarded.backend.read(), lines, unguarded.backend.place)
     if newer := forgotten(config, Ledger(_Backed(bundle, lines), unguarded.terms), ()):

@@ -344,7 +344,7 @@ def content_of(config: SurveyConfig) -> Content:
     Raises:
         ConfigError: the file does not say how answers are collected.
     """
-    names, rows = tuple(config.items.catalogue().names), config.input
+    names, rows = tuple(config.items.catalogue.names), config.input
     if max(map(len, names)) > LONGEST_NAME:
         raise ConfigError(f"items: names of collected items have at most {LONGEST_NAME} letters.")
     most = collect_of(config).answers_of_a_person(rows, len(names))

@@ -76,7 +76,7 @@ class Progress:
         collect = collect_of(config)
         if collect.target_error is None:
             return None
-        n = len(config.items.catalogue())
+        n = len(config.items.catalogue.names)
         answers = collect.answers_of_a_person(config.input, n)
         link = link_named("logistic" if config.model.link == "auto" else config.model.link)
         of_people = information_needed(collect.target_error, n, 2 * answers / (n * (n - 1)), link)

@@ -46,6 +46,7 @@ USES = {  # every place that a YAML file can name, by dotted key
     "input.pairs": Use.READ,
     "report.audit": Use.READ,
     "ledger.signing_key": Use.READ,
+    "ledger.terms_key": Use.READ,
     "collect.texts": Use.READ,
     "collect.pairs": Use.READ,
     "runner.job_server_jar": Use.READ,
@@ -386,7 +387,11 @@ def _problems_of_guards(config: Sections) -> Problems:
     """Yield the broken rules for places that show whether somebody changed the ledger."""
     ledger, guards = config.ledger.path, config.ledger
     anchor = None if guards.anchor is None else anchor_place(guards.anchor)
-    for key, place in (("signing_key", guards.signing_key), ("anchor", anchor)):
+    for key, place in (
+        ("signing_key", guards.signing_key),
+        ("terms_key", guards.terms_key),
+        ("anchor", anchor),
+    ):
         if place is None:
             continue
         if contains(config.output, place) or contains(config.confidential, place):

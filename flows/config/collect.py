@@ -207,7 +207,7 @@ def problems_of_collect(
     schedule: ScheduleConfig,
 ) -> Iterator[tuple[str, str]]:
     """Yield key and text of the rules that `collect` breaks together with other sections."""
-    names = items.catalogue().names
+    names = items.catalogue.names
     if privacy.unit is not Unit.LOCAL or not privacy.already_private:
         yield "collect", _NO_PAGE
         return

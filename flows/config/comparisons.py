@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -18,7 +19,7 @@ from pydantic import (
 )
 
 from hushrank.estimation.ties.tie_models import TieModel
-from hushrank.flows.config.items import PublicDesign, read_asked_pairs
+from hushrank.flows.config.items import ItemName, PublicDesign, read_asked_pairs
 from hushrank.flows.config.section import (
     BadRows,
     ColumnRoles,
@@ -37,7 +38,14 @@ from hushrank.flows.config.yaml_file import refuse
 from hushrank.transforms.common.catalogue import Groups
 from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.plain_text import hidden_character
-from hushrank.transforms.common.schema import Feature, Ties, Words
+from hushrank.transforms.common.schema import (
+    CHOICE,
+    LEFT_ITEM,
+    RIGHT_ITEM,
+    Feature,
+    Ties,
+    Words,
+)
 
 MOST_WORDS = 3  # most words of one meaning that a message lists
 FIRST = "shown first"  # name of the effect
@@ -71,6 +79,9 @@ class OutcomeWords(WordsSection):
     meanings: ClassVar[dict[str, int]] = {"left": 1, "right": -1, "tie": 0}
 
 
+PairOfItems = Annotated[tuple[ItemName, ItemName], Field(strict=False)]
+
+
 class ColumnsConfig(ColumnRoles):
     """Column of the input for each role.
 
@@ -91,12 +102,14 @@ class ColumnsConfig(ColumnRoles):
         epsilon: for unit `local`: the epsilon of this answer.
         weight: how much an answer counts, as the weights of a survey's design; needs
             `privacy.max_weight`. A row whose weight is missing, negative or no number is set aside.
+        pairs: for layout `pairs-wide`: each column that asks about a pair of items, and its two
+            items, of which a cell names the better one.
         first: the item that was shown first, or above; the column of `left` again where that is
             always the left one. Then being shown first has an effect of its own; of method
             `perturbed-mle`, and of `debiased-rr`, where a coin decided it.
     """
 
-    second: ClassVar[frozenset[str]] = frozenset({"first", "winner_values"})
+    second: ClassVar[frozenset[str]] = frozenset({"first", "winner_values", "pairs"})
 
     user: Text = Field(default="user", examples=["user"])
     left: Text = Field(default="left", examples=["left"])
@@ -110,16 +123,23 @@ class ColumnsConfig(ColumnRoles):
     event: Text | None = Field(default=None, examples=["event"])
     epsilon: Text | None = Field(default=None, examples=["epsilon"])
     weight: Text | None = Field(default=None, examples=["weight"])
+    pairs: dict[Text, PairOfItems] | None = Field(
+        default=None, min_length=1, examples=['{"Tea or coffee?": [Tea, Coffee]}']
+    )
     first: Text | None = Field(default=None, examples=["left"])
 
     @model_validator(mode="before")
     @classmethod
     def _default_outcome(cls, value: Any) -> Any:
-        if isinstance(value, dict) and not {"outcome", "winner"} & value.keys():
+        if isinstance(value, dict) and not {"outcome", "winner", "pairs"} & value.keys():
             return {**value, "outcome": "outcome"}
         return value
 
     def _problems(self) -> Iterable[tuple[str, str]]:
+        if self.pairs is not None:
+            yield from self._problems_of_pairs(self.pairs)
+            yield from super()._problems()
+            return
         if (self.outcome is None) == (self.winner is None):
             yield "", "needs exactly one of outcome and winner"
         if self.winner_values is not None and self.winner is None:
@@ -135,11 +155,31 @@ class ColumnsConfig(ColumnRoles):
             yield "first", f"column {self.first} does not say who was shown first; name another"
         yield from super()._problems()
 
+    def _problems_of_pairs(self, pairs: dict[str, PairOfItems]) -> Iterable[tuple[str, str]]:
+        others = {"left", "right", "outcome", "winner", "winner_values", "loser", "event", "first"}
+        for role in sorted(others & self.model_fields_set):
+            yield role, "has no effect beside columns.pairs, whose cells name who won; remove it"
+        roles = {self.user: "user", self.epsilon: "epsilon", self.weight: "weight"}
+        for column in pairs:
+            if column in roles:
+                yield "pairs", f"column {column} is {roles[column]} already; name another"
+        for column in sorted({LEFT_ITEM, RIGHT_ITEM, CHOICE} & {*filter(None, roles)}):
+            yield roles[column], f"no column may be called {column} here; rename it in the file"
+        for column, (left, right) in pairs.items():
+            if left == right:
+                yield "pairs", f"column {column} has twice the item {left}; name two items"
+
     def sides(self) -> tuple[str, str]:
         """Columns of the two items, the left one first."""
+        if self.pairs is not None:
+            return LEFT_ITEM, RIGHT_ITEM
         if self.winner is not None and self.loser is not None:
             return self.winner, self.loser
         return self.left, self.right
+
+    def asked(self) -> tuple[tuple[str, str, str], ...]:
+        """Column, left and right item of each pair of layout `pairs-wide`."""
+        return tuple((column, *items) for column, items in (self.pairs or {}).items())
 
 
 def _file_or_pairs(value: object, info: ValidationInfo) -> object:
@@ -206,6 +246,8 @@ class InputConfig(RowFiles):
 
     Attributes:
         kind: kind of the rows: two items and which of them won.
+        layout: `long`, a row is one answer; `pairs-wide`, a row is a person and each pair of items
+            has a column, whose cell names one of the two; an empty cell or NA is no answer.
         columns: names of the columns.
         design: pairs that were asked about, which the operator states and nobody checks in the
             rows: `balanced`, every pair equally often; `random`, some items more often than others,
@@ -228,6 +270,7 @@ class InputConfig(RowFiles):
     """
 
     kind: Literal["comparisons"] = Field(examples=["comparisons"])
+    layout: Literal["long", "pairs-wide"] = "long"
     columns: ColumnsConfig = Field(
         default_factory=ColumnsConfig, examples=["{user: user, left: left, right: right}"]
     )
@@ -276,10 +319,27 @@ class InputConfig(RowFiles):
         names = [name for name, _ in self.covariates]
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield "features", f"two effects have the name {name}; write another name for one"
+        yield from self._problems_of_layout()
         if self.ties is not Ties.MODEL and "tie_model" in self.model_fields_set:
             yield "tie_model", f"needs ties: model, got {self.ties}; remove it, or change ties"
         yield from self._problems_of_words()
         yield from super()._problems()
+
+    def _problems_of_layout(self) -> Iterable[tuple[str, str]]:
+        wide = self.layout == "pairs-wide"
+        if wide != (self.columns.pairs is not None):
+            how = (
+                "columns.pairs names the pair of each column; add it"
+                if wide
+                else ("columns.pairs names a column for each pair; write layout: pairs-wide")
+            )
+            yield ("columns.pairs" if wide else "layout"), how
+        if not wide:
+            return
+        if self.features:
+            yield "features", "is for rows of one answer each; remove it, or write layout: long"
+        if self.told is not None and "" in (*self.told.left, *self.told.right, *self.told.tie):
+            yield "words", "an empty cell is no answer in layout pairs-wide; remove that word"
 
     def _problems_of_words(self) -> Iterable[tuple[str, str]]:
         if self.told is None:
@@ -322,6 +382,10 @@ class InputConfig(RowFiles):
         """
         columns = self.columns
         told = () if self.told is None or self.has_signs else self.told.words().meanings
+        if columns.pairs is not None:
+            named = {word.strip().lower() for word, _ in told}
+            tie = () if TIE_WORD in named else ((TIE_WORD, 0),)
+            return Words((*told, *tie, (LEFT_ITEM, 1), (RIGHT_ITEM, -1)))
         if columns.winner is None or columns.loser is not None:
             return Words(told) if told else None
         taken = {name.strip().lower() for name in names}
@@ -342,7 +406,8 @@ class InputConfig(RowFiles):
         if (column := self.columns.outcome) is not None and self.told is None:
             chosen = "words" in self.model_fields_set or column.strip().lower() == "outcome"
             yield Reading(SIGNS.format(column), by_default=not chosen)
-        yield from super().readings(given)
+        wide = self.columns.pairs is not None
+        yield from super().readings(replace(given, codes=given.codes and not wide))
 
     def row_rules(self, names: Sequence[str]) -> Iterator[str]:
         """Meaning of the result, and rows of one event."""
@@ -350,6 +415,11 @@ class InputConfig(RowFiles):
             yield f"{words[0].upper()}{words[1:]}."
         if self.columns.event is not None:
             yield "Rows of one user, pair and event count once; contradicting ones never."
+        if self.columns.pairs is not None:
+            yield (
+                "Each cell of a column of input.columns.pairs is an answer of its own; an empty"
+                " one or NA is none."
+            )
 
     def public_facts(self) -> Iterator[tuple[str, str | float | None]]:
         """The design, and covariates with their scales."""
@@ -366,19 +436,22 @@ class InputConfig(RowFiles):
         if columns.loser is not None or words is None:
             return ""
         parts = []
+        named_sides = () if columns.pairs is None else (LEFT_ITEM, RIGHT_ITEM)
         for value, what in ((1, "a left win"), (-1, "a right win"), (0, "a tie")):
             found = [word for word, meant in words.meanings if meant == value]
-            found = [word or "an empty cell" for word in found]
+            found = [word or "an empty cell" for word in found if word not in named_sides]
             if found:
                 shown = ", ".join(found[:MOST_WORDS])
                 several = f"one of {len(found)} words ({shown} ...)"
                 word = several if len(found) > MOST_WORDS else " or ".join(found)
                 parts.append(f"{word} for {what}")
-        named = "the winning item, or " if columns.winner is not None else ""
-        column = columns.winner or columns.outcome
+        named = "" if columns.outcome is not None else "the winning item, or "
+        column = f"column {columns.winner or columns.outcome}"
+        if columns.pairs is not None:
+            named, column = "one of its two items, or ", "each column of input.columns.pairs"
         others = "make the run fail" if self.on_bad_rows is BadRows.FAIL else "are excluded"
         what = "; ".join(parts)
-        return f"column {column} should hold {named}{what}. Rows with anything else {others}"
+        return f"{column} should hold {named}{what}. Rows with anything else {others}"
 
 
 class Others(StrEnum):

@@ -31,6 +31,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -96,7 +97,6 @@ class ItemsConfig(Section):
     file: LocalPath | None = Field(default=None, examples=["items.csv"])
     first_code: Literal[0, 1] | None = Field(default=None, examples=["1"])
 
-    _catalogue: Catalogue = PrivateAttr()
     _labels: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
@@ -105,19 +105,21 @@ class ItemsConfig(Section):
         if len(given) != 1:
             refuse(("", "needs exactly one of names, count and file"))
         try:
-            self._catalogue = self._made_catalogue()
+            catalogue = self.catalogue
         except ValueError as error:
             refuse((given[0], str(error)))
-        if self.first_code is not None and self._catalogue.has_integers:
+        if self.first_code is not None and catalogue.has_integers:
             refuse(("first_code", "names are whole numbers, as the rows have them; remove it"))
-        for name in (*self._catalogue.names, *self._labels.values()):
+        for name in (*catalogue.names, *self._labels.values()):
             if hidden := hidden_character(name):
                 refuse((given[0], f"an item's name holds {hidden}, which is invisible; rename it"))
             if len(name) > MOST_CHARACTERS:
                 refuse((given[0], f"item {name[:40]}… is {_LONG}; shorten it"))
         return self
 
-    def _made_catalogue(self) -> Catalogue:
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """Items, as they were read when the configuration was loaded."""
         if self.count is not None:
             return Catalogue.of_count(self.count)
         if self.file is not None:
@@ -126,14 +128,10 @@ class ItemsConfig(Section):
             return Catalogue(read.names, self.first_code or 0)
         return Catalogue(self.names or (), self.first_code or 0)
 
-    def catalogue(self) -> Catalogue:
-        """Items as they were read when the configuration was loaded."""
-        return self._catalogue
-
     @property
     def codes_unclear(self) -> bool:
         """Whether nothing defines which item a whole number in the rows means."""
-        return self.first_code is None and not self._catalogue.has_integers
+        return self.first_code is None and not self.catalogue.has_integers
 
     def labels(self) -> dict[str, str]:
         """Name that people read, for each item that has one besides its own."""

@@ -41,6 +41,7 @@ from hushrank.transforms.common.randomisation import RankingMechanism
 
 Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 ROUNDING = 1e-9  # tolerance in a logarithm, so that a limit of 1e-5 gives 1e-6
+MOST_NAMES = 1_000  # names of a person; more would be noise alone
 MOST_ZEROS = 12  # most leading zeros of a number that is written out
 MOST_DELTA = 1e-5  # a larger delta needs the option --anyway
 _CENTRAL_KEYS = (
@@ -140,6 +141,10 @@ class PrivacyConfig(Section):
             at most `max_contributions`.
         distinct_pairs: whether at most one of a person's rows on each pair of items counts; for
             unit `user`.
+        names_per_person: the most user names of one person (k), such as cookies, devices or members
+            of a household; for unit `user`. A public assumption, which nothing checks. The
+            guarantee is then of any k names together, with k times the noise; bounds are of each
+            name.
         bounding: rule for the rows of a person who has more than `max_contributions`.
             `leave-out`: that many count, drawn at random. `weights`: all count, with a weight that
             falls with their number so that the noise stays the same; for unit `user`, `gaussian`
@@ -189,6 +194,7 @@ class PrivacyConfig(Section):
     max_contributions: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["10"])
     per_item_cap: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["5"])
     distinct_pairs: bool = Field(default=False, examples=["true"])
+    names_per_person: int = Field(default=1, ge=1, le=MOST_NAMES, examples=["3"])
     bounding: Annotated[Bounding, Field(strict=False)] = Field(
         default=Bounding.LEAVE_OUT, examples=["weights"]
     )
@@ -247,6 +253,12 @@ class PrivacyConfig(Section):
             yield "max_contributions", _NO_BOUND
         if self.unit is Unit.COMPARISON and self.max_contributions is not None:
             yield "max_contributions", "bounds one person's rows; remove it, or set unit: user"
+        if self.unit is Unit.COMPARISON and self.names_per_person > 1:
+            yield (
+                "names_per_person",
+                "is for unit: user; unit: comparison protects each row, whoever gave it. Remove it,"
+                " or set unit: user",
+            )
         if self.look is not None and self.look.people is not None and self.unit is not Unit.USER:
             yield "look.people", "counts people, so it needs unit: user; remove it"
         if (
@@ -316,6 +328,7 @@ class PrivacyConfig(Section):
             distinct_pairs=self.distinct_pairs,
             bounding=self.bounding,
             max_weight=self.max_weight,
+            names_per_person=self.names_per_person,
         )
         return whole if self.look is None else with_look(whole, self.look.share)
 
@@ -330,6 +343,12 @@ def _problems_of_local(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
     for key in _CENTRAL_KEYS:
         if key in privacy.model_fields_set:
             yield key, "has no meaning under unit: local; remove it"
+    if privacy.names_per_person > 1:
+        yield (
+            "names_per_person",
+            "is for unit: user; under unit: local each answer has noise of its own, so for k names"
+            " of a person divide epsilon, or the epsilons of the answers, by k, and remove this",
+        )
     if privacy.adjacency is not Adjacency.REPLACE_ONE:
         yield (
             "adjacency",
@@ -403,6 +422,8 @@ class LedgerConfig(Section):
             than those of this job; without this key, the same files under two names are refused.
         signing_key: file of the private key that signs every line (`hushrank ledger key` makes
             one); None: lines are not signed. Every job of a signed ledger needs the key.
+        terms_key: file of the public key of the officer who alone opens, changes or recovers the
+            budget (`hushrank ledger terms`); runs cannot. None: whoever edits this section can.
         anchor: a second place that knows how far the ledger was, so that an older copy is refused:
             a file on another disk, a gs:// folder in another bucket, or git:FOLDER in a git
             repository; None: there is none.
@@ -422,6 +443,7 @@ class LedgerConfig(Section):
         default=(), examples=["[staff-choice]"]
     )
     signing_key: LocalPath | None = Field(default=None, examples=["/etc/hushrank/ledger.pem"])
+    terms_key: LocalPath | None = Field(default=None, examples=["/etc/hushrank/officer.pub"])
     anchor: AnchorPlace | None = Field(default=None, examples=["gs://other-bucket/campus-anchor"])
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from hushrank.flows.config.section import Section
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
 from hushrank.transforms.common.catalogue import MOST_GROUPS, UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import TIE_WORD
-from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.common.schema import CHOICE, LEFT_ITEM, RIGHT_ITEM, Ties
 from hushrank.transforms.rankings.ranking_columns import are_unranked, cells_among
 
 TIE_MODEL = "input.tie_model"
@@ -141,11 +142,11 @@ def problems_of_asked(config: Sections, own: MethodFacts, methods: Methods) -> P
         users = " or ".join(name for name, each in methods.items() if each.uses(ASKED))
         yield ASKED, f"is for method: {users}, got {own.name}; change one of the two"
         return
-    if (n_items := len(config.items.catalogue())) > MOST_ASKED:
+    if (n_items := len(config.items.catalogue.names)) > MOST_ASKED:
         yield ASKED, f"is for at most {MOST_ASKED:,} items, got {n_items:,}; remove it"
         return
     try:
-        design.pairs(config.items.catalogue().names)
+        design.pairs(config.items.catalogue.names)
     except ValueError as error:
         text = str(error)
         if not isinstance(config.input.pairs, Path):
@@ -168,10 +169,23 @@ def problems_of_words(rows: Section, catalogue: Catalogue) -> Problems:
     """Refuse words and columns of the input that contradict the names of the items."""
     if isinstance(rows, InputConfig) and rows.columns.winner is not None:
         yield from _problems_of_winners(rows, catalogue)
+    if isinstance(rows, InputConfig) and rows.columns.pairs is not None:
+        yield from _problems_of_pairs(rows, catalogue)
     if isinstance(rows, RankingsConfig) and rows.layout == "wide":
         yield from _problems_of_wide(rows, catalogue)
     if isinstance(rows, RankingsConfig) and rows.layout == "places":
         yield from _problems_of_places(rows, catalogue)
+
+
+def _problems_of_pairs(rows: InputConfig, catalogue: Catalogue) -> Problems:
+    """Refuse pairs of items that are not listed, and words that a cell may hold as a name."""
+    told = {name for _, *names in rows.columns.asked() for name in names}
+    for name in sorted(told - {*catalogue.names}):
+        yield "input.columns.pairs", f"{name} is not one of items; correct one of the two"
+    names = {name.strip().lower() for name in catalogue.names}
+    words = [TIE_WORD] if rows.told is None else [w for w, _ in rows.told.words().meanings]
+    for word in sorted({word.strip().lower() for word in words} & names):
+        yield "input.words", f"the word {word} also names an item; rename one of the two"
 
 
 def _problems_of_wide(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
@@ -230,6 +244,9 @@ def _problems_of_winners(rows: InputConfig, catalogue: Catalogue) -> Problems:
             )
 
 
+MOST_WATCHED = 300  # items whose joint errors a release states (`MOST_LISTED`)
+
+
 def problems_of_stream(config: Sections, methods: Methods) -> Problems:
     """Yield key and text of the rules that a stream and other sections break together."""
     own = methods[config.method]
@@ -247,6 +264,8 @@ def problems_of_stream(config: Sections, methods: Methods) -> Problems:
         yield STREAM, f"is for method: {suitable}, got {own.name}; change one of the two"
         return
     yield from _problems_of_nights(config)
+    if config.schedule.alarms is not None:
+        yield from _problems_of_alarms(config, config.schedule.alarms.pairs)
     yield from _problems_of_its_guarantee(config.privacy, config.schedule.stream)
     if config.schedule.stream.participation is not None:
         yield from _problems_of_its_rows(config, config.schedule.stream.participation, methods)
@@ -264,6 +283,18 @@ def _problems_of_nights(config: Sections) -> Problems:
             "schedule.budget",
             "must be per-night with schedule.stream, of which section privacy pays all nights;"
             " remove this line",
+        )
+
+
+def _problems_of_alarms(config: Sections, pairs: Sequence[tuple[str, str]]) -> Problems:
+    names = config.items.catalogue.names
+    if unknown := sorted({item for pair in pairs for item in pair} - set(names)):
+        yield "schedule.alarms.pairs", f"{unknown[0][:40]} is none of the items; correct it"
+    if len(names) > MOST_WATCHED:
+        yield (
+            "schedule.alarms",
+            f"is for at most {MOST_WATCHED} items, whose errors a release states, got"
+            f" {len(names):,}; remove it",
         )
 
 
@@ -357,7 +388,7 @@ def _problems_of_grouped_rankings(
     taken = rankings.columns.model_dump(exclude_none=True)
     names = [*taken.pop("places", ()), *taken.pop("items", ()), *taken.values()]
     if rankings.layout == "wide" and rankings.columns.items is None:
-        names += config.items.catalogue().names
+        names += config.items.catalogue.names
     if column in names:
         yield "groups.column", f"{column} is a column of the ranking already; name another"
 
@@ -416,8 +447,11 @@ def _problems_of_grouped_answers(config: Sections, group: str) -> Problems:
     for role, column in config.input.columns.model_dump(exclude_none=True).items():
         if column == group:
             yield "groups.column", f"{column} is input.columns.{role} already; name another"
+    asked = config.input.columns.asked() if isinstance(config.input, InputConfig) else ()
+    if group in {*(column for column, _, _ in asked), LEFT_ITEM, RIGHT_ITEM, CHOICE}:
+        yield "groups.column", f"{group} is a column of a pair already; name another"
     if isinstance(config.input, ResponsesConfig):
-        if config.input.layout == "wide" and group in config.items.catalogue().names:
+        if config.input.layout == "wide" and group in config.items.catalogue.names:
             yield "groups.column", f"{group} is the column of an item; name another"
         return
     weighted = isinstance(config.input, InputConfig) and config.input.columns.weight is not None

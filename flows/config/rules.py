@@ -104,7 +104,7 @@ def _problems_of_rules(config: Sections, methods: Methods) -> Problems:
     if not isinstance(config.input, RankingsConfig) or config.privacy.unit is not Unit.USER:
         yield "rules", "needs input.kind: rankings and privacy.unit: user; remove it"
         return
-    most = len(config.items.catalogue())
+    most = len(config.items.catalogue.names)
     longest = min(config.input.max_length or most, most)
     told: dict[str | None, Collection[str]] = {
         "pairs": USUAL_RULES["pairs"],
@@ -112,7 +112,7 @@ def _problems_of_rules(config: Sections, methods: Methods) -> Problems:
         "places": [*USUAL_RULES["places"], *approval_rules(longest)],
     }
     known = {name: told.get(each.elections, ()) for name, each in methods.items()}
-    if (n_items := len(config.items.catalogue())) > MOST_CANDIDATES:
+    if (n_items := len(config.items.catalogue.names)) > MOST_CANDIDATES:
         yield "rules", f"are for at most {MOST_CANDIDATES} items, got {n_items:,}; remove it"
     for rule in config.rules:
         if rule.lower() in STV:
@@ -142,7 +142,7 @@ def _problems_of_report(config: Sections, methods: Methods) -> Problems:
 
 
 def _problems_of_items(config: Sections) -> Problems:
-    catalogue = config.items.catalogue()
+    catalogue = config.items.catalogue
     if config.top_k is not None and config.top_k >= len(catalogue):
         yield "top_k", f"must be below the number of items ({len(catalogue)}), got {config.top_k}"
     yield from problems_of_words(config.input, catalogue)
@@ -177,7 +177,7 @@ def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> P
         yield "model.link", f"auto is for methods {choosers}; write logistic"
     if (design := config.model.design()) is not None:
         try:
-            design.exposures(config.items.catalogue().names)
+            design.exposures(config.items.catalogue.names)
         except ValueError as error:
             yield "model.exposures", f"{config.model.exposures}: {error}"
     if config.privacy.public_graph and not own.uses("privacy.public_graph"):
@@ -278,13 +278,13 @@ def _problems_of_answers(config: Sections) -> Problems:
         yield "input.ties", "must be drop: answers that were privatised have no ties"
     elif not privacy.already_private and ties is not Ties.RANDOM:
         yield "input.ties", _TIES_SHOW.format(ties)
-    if len(config.items.catalogue()) > MOST_ITEMS_LOCAL:
+    if len(config.items.catalogue.names) > MOST_ITEMS_LOCAL:
         yield "items", f"must be at most {MOST_ITEMS_LOCAL} with method: {config.method}"
 
 
 def _problems_of_rankings(config: Sections, own: MethodFacts) -> Problems:
     """Yield key and text of the rules that the sections of a job on rankings break together."""
-    privacy, n_items = config.privacy, len(config.items.catalogue())
+    privacy, n_items = config.privacy, len(config.items.catalogue.names)
     if privacy.unit is Unit.COMPARISON:
         yield (
             "privacy.unit",
@@ -379,7 +379,7 @@ def _problems_of_private_ballots(rankings: RankingsConfig) -> Problems:
 def _problems_of_trusted_rankings(config: Sections) -> Problems:
     """Yield the broken rules of rankings that are counted before noise is added."""
     privacy, rankings = config.privacy, config.rankings
-    if len(config.items.catalogue()) > MOST_ITEMS_RANKED:
+    if len(config.items.catalogue.names) > MOST_ITEMS_RANKED:
         yield "items", f"must be at most {MOST_ITEMS_RANKED} with input.kind: rankings"
     if rankings.layout == "pairs":
         yield "input.layout", "pairs is for unit: local; write long, list, wide or places"
@@ -392,6 +392,11 @@ def _problems_of_trusted_rankings(config: Sections) -> Problems:
             yield f"privacy.{key}", "is for input.kind: comparisons; remove it"
     for key in sorted({"debiased", "common_order"} & config.model.model_fields_set):
         yield f"model.{key}", "is for unit: local, where there is something to undo; remove it"
+    if not rankings.names_people and privacy.names_per_person > 1:
+        yield (
+            "privacy.names_per_person",
+            "needs a column of user names, whose number it bounds; name it in input.columns.user",
+        )
     if not rankings.names_people and (privacy.max_contributions or 1) > 1:
         yield (
             "privacy.max_contributions",

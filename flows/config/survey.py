@@ -28,7 +28,6 @@ from pydantic import (
     model_validator,
 )
 
-from hushrank.estimation.responses.item_graph import even_graph_pays
 from hushrank.flows.config.collect import CollectConfig, problems_of_collect
 from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
 from hushrank.flows.config.items import ItemsConfig, PublicDesign
@@ -77,7 +76,7 @@ from hushrank.pipelines.engine.runner import DEFAULT_MEMORY
 from hushrank.privacy.random_pairs import Hide, RandomPairs, laws_of_levels, n_pairs
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
-from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
+from hushrank.transforms.common.schema import CHOICE, Columns, ComparisonColumns, Ties
 from hushrank.transforms.rankings.ranking_columns import ListColumns, OneRowColumns, RankColumns
 from hushrank.transforms.responses.responses import ResponseColumns, WideColumns
 from hushrank.transforms.tables.names import BEAM
@@ -271,7 +270,7 @@ class SurveyConfig(Section):
         return self._keys_of(design)
 
     def _keys_of(self, design: PublicDesign) -> tuple[int, ...]:
-        names = self.items.catalogue().names
+        names = self.items.catalogue.names
         left, right = np.nonzero(np.triu(design.pairs(names)))
         return tuple((left * len(names) + right).tolist())
 
@@ -288,7 +287,7 @@ class SurveyConfig(Section):
     def response_columns(self) -> ResponseColumns | WideColumns:
         """Columns to read in a job on test answers."""
         group = None if self.groups is None else self.groups.column
-        return self.responses.response_columns(self.items.catalogue(), group)
+        return self.responses.response_columns(self.items.catalogue, group)
 
     def ranking_columns(self) -> RankingColumns:
         """Columns to read in a job on rankings."""
@@ -301,7 +300,7 @@ class SurveyConfig(Section):
 
     def whole_ranking_columns(self) -> RankColumns | ListColumns | OneRowColumns:
         """Columns to read in rankings that are no answers to pairs, their group among them."""
-        columns = self.rankings.ranking_columns(self.items.catalogue().names)
+        columns = self.rankings.ranking_columns(self.items.catalogue.names)
         if self.groups is None or isinstance(columns, RankColumns):
             return columns
         from hushrank.transforms.rankings.person_features import GroupOfRankings
@@ -322,7 +321,7 @@ class SurveyConfig(Section):
         Raises:
             ConfigError: a ranking has fewer pairs than it should answer.
         """
-        privacy, n_items = self.privacy, len(self.items.catalogue())
+        privacy, n_items = self.privacy, len(self.items.catalogue.names)
         if privacy.mechanism is None or not privacy.mechanism.of_whole:
             return ()
         longest = min(self.rankings.max_length or n_items, n_items)
@@ -343,15 +342,16 @@ class SurveyConfig(Section):
         return ComparisonColumns(
             left=left,
             right=right,
-            outcome=columns.outcome,
+            outcome=columns.outcome if columns.pairs is None else CHOICE,
             winner=columns.winner,
             user=columns.user if needs_user else None,
             event=columns.event,
-            words=self.comparisons.meanings(self.items.catalogue().names),
+            words=self.comparisons.meanings(self.items.catalogue.names),
             group=None if self.groups is None else self.groups.column,
             weight=columns.weight,
             most_units=0 if columns.weight is None else self.privacy.params().most_units,
             first=columns.first,
+            pairs=columns.asked(),
             features=tuple(feature.feature() for feature in self.comparisons.features),
         )
 
@@ -364,20 +364,23 @@ class SurveyConfig(Section):
         return AnswerColumns(
             left=left,
             right=right,
-            outcome=columns.outcome,
+            outcome=columns.outcome if columns.pairs is None else CHOICE,
             winner=columns.winner,
             user=columns.user if needs_user else None,
             event=None,
             epsilon=columns.epsilon,
-            words=self.comparisons.meanings(self.items.catalogue().names),
+            words=self.comparisons.meanings(self.items.catalogue.names),
             first=columns.first,
+            pairs=columns.asked(),
         )
 
     def takes_even_graph(self) -> bool:
         """Whether `spectral.graph: auto` takes an even graph; public numbers alone decide."""
         if self.privacy.unit is not Unit.USER or self.privacy.max_contributions is None:
             return False
-        return even_graph_pays(self.privacy.params(), len(self.items.catalogue()))
+        from hushrank.estimation.responses.item_graph import even_graph_pays
+
+        return even_graph_pays(self.privacy.params(), len(self.items.catalogue.names))
 
     @property
     def nightly(self) -> bool:
@@ -395,13 +398,9 @@ class SurveyConfig(Section):
         look = self.privacy.look
         return None if look is None else look.people
 
+    @cached_property
     def job_hashes(self) -> tuple[str, ...]:
         """Identities of the job: the present one, and those of earlier versions that differ."""
-        return self.hashes
-
-    @cached_property
-    def hashes(self) -> tuple[str, ...]:
-        """Result of `job_hashes`, computed once."""
         forms = itertools.product((False, True), repeat=2)
         return tuple(
             dict.fromkeys(self.job_hash(by_place=place, by_words=words) for words, place in forms)
@@ -410,7 +409,7 @@ class SurveyConfig(Section):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy as pydantic does, but recompute all derived values."""
         copied = super().model_copy(update=update, deep=deep)
-        copied.__dict__.pop("hashes", None)
+        copied.__dict__.pop("job_hashes", None)
         return copied
 
     def job_hash(self, *, by_place: bool = False, by_words: bool = False) -> str:
@@ -447,7 +446,7 @@ class SurveyConfig(Section):
         _without_version(content["input"])
         if (table := content["privacy"]["epsilon_table"]) is not None:
             content["privacy"]["epsilon_table"] = counted.get(table, table)
-        names = self.items.catalogue().names
+        names = self.items.catalogue.names
         if (
             isinstance(self.input, InputConfig)
             and not by_words
@@ -458,7 +457,7 @@ class SurveyConfig(Section):
         _without_new_privacy(content["privacy"])
         content["items"] = names
         if isinstance(self.input, ResponsesConfig):
-            content["input"] |= self.input.normal_forms(self.items.catalogue())
+            content["input"] |= self.input.normal_forms(self.items.catalogue)
         if self.items.first_code and self.columns().item_names():  # 0 reads rows as no key does
             content["first_code"] = self.items.first_code
         if self.groups is not None:
@@ -521,7 +520,9 @@ def _without_new_keys(
         content.pop("tie_model", None)
     if content.get("best") == "lowest":
         del content["best"]
-    names = ["loser", "weight", "first", "winner_values"]
+    names = ["loser", "weight", "first", "winner_values", "pairs"]
+    if content["kind"] == "comparisons" and content["layout"] == "long":
+        del content["layout"]
     names += ["epsilon"] if content["kind"] == "responses" else []
     if content["kind"] == "rankings":
         names += ["left", "right", "outcome", "length", "items", "places"]

@@ -261,10 +261,13 @@ def kind_of(model: type[BaseModel]) -> str:
 
 
 def _example(location: Location, model: type[BaseModel]) -> str | None:
-    """Example `key: value` as it may stand in the file; None for an entry of a list."""
+    """Example `key: value` as it may stand in the file; None below a list or a free key."""
     if not location or isinstance(location[-1], int):
         return None
-    examples = _model_at(location[:-1], model).model_fields[location[-1]].examples
+    try:
+        examples = _model_at(location[:-1], model).model_fields[location[-1]].examples
+    except KeyError:
+        return None
     return f"{location[-1]}: {examples[0]}" if examples else None
 
 

@@ -6,11 +6,10 @@ careless edits, but it does not stop a forger, who can compute all hashes again.
 
 A line may have a field `signature` before its `hash`: `ed25519:<key id>:<base64>`, over the line
 without these two fields. `previous` is signed too, so the signature of a line vouches for all lines
-above it. `flows.integrity` makes and checks signatures.
+above it. `flows.ledger.keys` makes and checks signatures, `flows.ledger.approval` those of terms.
 
-The privacy budget of a population: terms, periods, the cost of a release, and what is left.
-
-Pure; every time is in UTC.
+The privacy budget of a population: terms, periods, the cost of a release, and what is left. Pure;
+every time is in UTC.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -76,6 +75,20 @@ class Protects(StrEnum):
     OUTCOMES = "outcomes"  # who won; it is public who compared what
     ANSWER = "answer"  # one answer; nothing links it to a person, or bounds how many a person gives
     PERSON = "person"  # all local answers of one person
+
+
+class Limits(NamedTuple):
+    """Total of a budget: epsilon at a delta, its renewal, and the most over all periods."""
+
+    epsilon: float
+    delta: float
+    refresh: Refresh | None
+    lifetime_epsilon: float | None
+
+    @classmethod
+    def of(cls, terms: BudgetTerms | Open | ChangeTerms) -> Self:
+        """Return the total of a budget, or of an entry that sets it."""
+        return cls(terms.epsilon, terms.delta, terms.refresh, terms.lifetime_epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +221,7 @@ class Balance:
         begun: whether the population has an entry in the ledger.
         lifetime: total over all periods; None: the budget never renews, so the period is all time.
         rule: the rule by which `spent_epsilon` holds.
+        changes: a sentence for each change of the total, oldest first.
     """
 
     population: str
@@ -226,6 +240,7 @@ class Balance:
     begun: bool = True
     lifetime: Lifetime | None = None
     rule: Rule = Rule.SUM
+    changes: tuple[str, ...] = ()
 
 
 VERSION: Literal[1] = 1
@@ -237,7 +252,10 @@ RESTORE = (
 _NO_PREVIOUS = "0" * 64
 _HASH_FIELD = b',"hash":"'
 # fields left out of lines that do not need them
-_LEFT_OUT = ("stream", "of", "people", "lifetime_epsilon")
+_LEFT_OUT = (
+    *("stream", "of", "people", "lifetime_epsilon"),
+    *("terms_key", "reason", "approval"),
+)
 
 # function that adds the signature as the last field of a JSON object
 Seal = Callable[[bytes], bytes]
@@ -254,6 +272,10 @@ class Open(_Wire):
         protects: part of the unit that is hidden; None in entries of versions that did not record
             it.
         lifetime_epsilon: the most over all periods; None: no limit.
+        terms_key: public key to which the terms of the ledger belong from here on, 32 bytes in
+            base64; empty: they belong to whom they did before.
+        reason: reason for the terms, in the officer's words.
+        approval: signature of the holder of the key (`flows.ledger.approval`).
     """
 
     event: Literal["open"] = "open"
@@ -264,20 +286,30 @@ class Open(_Wire):
     adjacency: Adjacency
     protects: Protects | None = None
     lifetime_epsilon: float | None = None
+    terms_key: str = ""
+    reason: str = ""
+    approval: str = ""
 
 
 class ChangeTerms(_Wire):
-    """The operator changed the total or its renewal; what was spent stays spent."""
+    """Change of the total, its renewal or its owner; past spending stays spent.
+
+    Attributes:
+        terms_key, reason, approval: as in `Open`.
+    """
 
     event: Literal["terms"] = "terms"
     epsilon: float
     delta: float
     refresh: Refresh | None
     lifetime_epsilon: float | None = None
+    terms_key: str = ""
+    reason: str = ""
+    approval: str = ""
 
 
 class StreamSpan(_Wire):
-    """Change of the total or its renewal by the operator; past spending stays spent.
+    """Nights in a row that one reservation pays for.
 
     Attributes:
         nights: number of nights.
@@ -392,6 +424,7 @@ class Accept(_Wire):
         key: new names are made with this key from here on; empty: the key stays as it was.
         clock: the date of this entry is right, and every later date above it is wrong.
         releases: published releases of past periods that the ledger lacks and may lack.
+        approval: signature of the holder of the key of the terms, where they belong to one.
     """
 
     event: Literal["accept"] = "accept"
@@ -399,6 +432,7 @@ class Accept(_Wire):
     releases: tuple[str, ...] = ()
     key: str = ""
     clock: bool = False
+    approval: str = ""
 
 
 Event = Open | ChangeTerms | Reserve | Draw | Stop | Commit | Cancel | Unsafe | Alert | Accept
@@ -437,6 +471,16 @@ class Chain:
     def key(self) -> str:
         """Check value of the key that made the names in it; empty if it has no names."""
         return next(filter(None, (_key(entry.what) for entry in reversed(self.entries))), "")
+
+    @property
+    def terms_key(self) -> str:
+        """Public key to which the terms of the ledger belong; empty: to nobody."""
+        named = (
+            entry.what.terms_key
+            for entry in reversed(self.entries)
+            if isinstance(entry.what, Open | ChangeTerms)
+        )
+        return next(filter(None, named), "")
 
 
 def _key(what: Event) -> str:
@@ -479,8 +523,12 @@ def write_lines(
     operator: str,
     time: datetime,
     seal: Seal | None = None,
+    approve: Seal | None = None,
 ) -> bytes:
-    """The lines that add `events` to `chain`, each signed if there is a key."""
+    """The lines that add `events` to `chain`, each signed if there is a key.
+
+    `approve` signs the lines that set terms or repair the ledger, for the holder of the terms' key.
+    """
     lines = []
     previous = chain.last_hash
     for seq, event in enumerate(events, start=len(chain.entries) + 1):
@@ -492,7 +540,10 @@ def write_lines(
             previous=previous,
             what=event,
         )
-        body = _body(entry) if seal is None else seal(_body(entry))
+        body = _body(entry)
+        if approve is not None and isinstance(event, Open | ChangeTerms | Accept):
+            body = approve(body)
+        body = body if seal is None else seal(body)
         previous = hashlib.sha256(body).hexdigest()
         lines.append(body[:-1] + _HASH_FIELD + previous.encode() + b'"}\n')
     return b"".join(lines)

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING
 
 from hushrank.flows.config.privacy import LedgerConfig
 from hushrank.flows.config.section import GIT_PREFIX, anchor_place
-from hushrank.flows.errors import ConfigError
+from hushrank.flows.errors import NOTHING_SPENT, ConfigError, LedgerError
 from hushrank.flows.ledger.entries import BudgetTerms
-from hushrank.flows.ledger.keys import Signer, Verifier, load_public_key, load_signer, sealed
+from hushrank.flows.ledger.keys import (
+    KeySigner,
+    PublicKey,
+    Signer,
+    Verifier,
+    load_public_key,
+    load_signer,
+    sealed,
+)
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerBackend, LedgerFile
 from hushrank.transforms.storage.places import CloudPath, Place, is_cloud
@@ -28,24 +36,52 @@ class Guards:
         key: checks signatures; None: they are not checked.
         signer: signs new lines; None: they are not signed.
         anchor: the second place; None: there is none.
+        terms_key: key to which the terms must belong; None: the job names none.
+        officer: private key of the holder of the terms; None: it is not at hand.
     """
 
     key: Verifier | None = None
     signer: Signer | None = None
     anchor: Anchor | None = None
+    terms_key: PublicKey | None = None
+    officer: KeySigner | None = None
 
     @classmethod
     def of(cls, config: LedgerConfig) -> Guards:
         """Build the guards that a configuration names.
 
         Raises:
-            LedgerError: the key cannot be used.
+            LedgerError: a key cannot be used, or one key is to sign lines and terms.
         """
         anchor = None if config.anchor is None else anchor_at(config.anchor)
+        terms = config.terms_key
+        owner = None if terms is None else load_public_key(terms, "ledger.terms_key")
         if config.signing_key is None:
-            return cls(anchor=anchor)
+            return cls(anchor=anchor, terms_key=owner)
         signer = load_signer(config.signing_key)
-        return cls(signer, signer, anchor)
+        if owner is not None and owner.key_id == signer.key_id:
+            raise LedgerError(
+                f"ledger.terms_key: {terms} is the public half of ledger.signing_key, which every"
+                f" run has, so every run could change the terms. Make another key for the officer"
+                f" alone: hushrank ledger key --out FILE. {NOTHING_SPENT}"
+            )
+        return cls(signer, signer, anchor, owner)
+
+    def with_officer(self, path: Path | None) -> Guards:
+        """Return a copy for the holder of the private key in a file; None: the same guards.
+
+        Raises:
+            LedgerError: the key cannot be used, or is the one that signs lines.
+        """
+        if path is None:
+            return self
+        officer = load_signer(path, "--terms-key")
+        if self.signer is not None and self.signer.key_id == officer.key_id:
+            raise LedgerError(
+                f"--terms-key: {path} is ledger.signing_key, which every run has. Name the"
+                f" officer's own key. {NOTHING_SPENT}"
+            )
+        return replace(self, officer=officer)
 
     def with_anchor(self, anchor: str | None) -> Guards:
         """Return a copy with another anchor, relative to the working directory; None: the same
@@ -83,7 +119,13 @@ class Guards:
     def ledger(self, place: Place, terms: BudgetTerms) -> Ledger:
         """Open the ledger at `place` for one population."""
         seal = None if self.signer is None else partial(sealed, signer=self.signer)
-        return Ledger(self.around(place), terms, seal=seal)
+        return Ledger(
+            self.around(place),
+            terms,
+            seal=seal,
+            terms_key=self.terms_key,
+            officer=self.officer,
+        )
 
 
 def anchor_at(anchor: str) -> Anchor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.anchor import Anchor, forged_text
+from hushrank.flows.ledger.approval import key_of
 from hushrank.flows.ledger.entries import without_hash
 from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.keys import Signed, Verifier
@@ -75,8 +76,8 @@ def anchor_text(anchor: Anchor) -> str:
 
 
 def guard_texts(ledger: Ledger, guards: Guards) -> Iterator[str]:
-    """Yield a sentence on the signatures, if there is a key, and one on the anchor, if there is
-    one.
+    """Yield a sentence each on the signatures, the owner of the terms and the anchor, if there
+    are any.
 
     Raises:
         LedgerError: a signature is false, or the ledger or its anchor cannot be read.
@@ -84,5 +85,9 @@ def guard_texts(ledger: Ledger, guards: Guards) -> Iterator[str]:
     if guards.key is not None:
         content = ledger.backend.read().content
         yield signatures_of(content, guards.key, ledger.backend.place).text
+    chain = ledger.book().chain
+    if chain.terms_key:
+        owner = key_of(chain.terms_key, ledger.backend.place).key_id
+        yield f"Terms belong to key {owner}. Every change since the first key was named is signed."
     if guards.anchor is not None:
         yield anchor_text(guards.anchor)

@@ -217,7 +217,7 @@ class InputNames:
     older: tuple[str, ...] = ()
 
 
-_FIELD = b',"signature":"'
+SIGNATURE, APPROVAL = "signature", "approval"  # last fields of a signed JSON object
 _TEXT = re.compile(rb'ed25519:([0-9a-f]{16}):([A-Za-z0-9+/]{86}==)"}')
 
 
@@ -242,10 +242,10 @@ class Signer(Verifier, Protocol):
         ...
 
 
-def sealed(body: bytes, signer: Signer) -> bytes:
-    """Return the JSON object `body` with a last field `signature`."""
+def sealed(body: bytes, signer: Signer, field: str = SIGNATURE) -> bytes:
+    """Return the JSON object `body` with a last field that signs it."""
     text = f"ed25519:{signer.key_id}:{base64.b64encode(signer.sign(body)).decode()}"
-    return body[:-1] + _FIELD + text.encode() + b'"}'
+    return body[:-1] + f',"{field}":"{text}"}}'.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +262,9 @@ class Signed:
     signature: bytes
 
     @classmethod
-    def of(cls, content: bytes) -> Signed | None:
+    def of(cls, content: bytes, field: str = SIGNATURE) -> Signed | None:
         """Take the signature off an object; None if it has none, or one in an unknown form."""
-        body, _, ending = content.rpartition(_FIELD)
+        body, _, ending = content.rpartition(f',"{field}":"'.encode())
         found = _TEXT.fullmatch(ending)
         if found is None:
             return None
@@ -387,8 +387,16 @@ class PublicKey:
     @property
     def key_id(self) -> str:
         """First digits of the SHA-256 of the key's 32 bytes."""
-        raw = self.key.public_bytes(Encoding.Raw, PublicFormat.Raw)
-        return hashlib.sha256(raw).hexdigest()[:KEY_ID_DIGITS]
+        return hashlib.sha256(self._raw).hexdigest()[:KEY_ID_DIGITS]
+
+    @property
+    def text(self) -> str:
+        """The key's 32 bytes in base64, as a line of a ledger names the key of its terms."""
+        return base64.b64encode(self._raw).decode()
+
+    @property
+    def _raw(self) -> bytes:
+        return self.key.public_bytes(Encoding.Raw, PublicFormat.Raw)
 
     def verifies(self, message: bytes, signature: bytes) -> bool:
         """Whether the owner of the private key signed `message`."""
@@ -457,40 +465,40 @@ def public_pem(public: PublicKey) -> str:
     return public.key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
-def load_signer(path: Path) -> KeySigner:
-    """Read a private key.
+def load_signer(path: Path, name: str = "ledger.signing_key") -> KeySigner:
+    """Read a private key that the setting or option `name` names.
 
     Raises:
         LedgerError: there is no key, others can read it, or it is no Ed25519 key without a
             password.
     """
-    key_text = _read(path, "ledger.signing_key", private=True)
+    key_text = _read(path, name, private=True)
     try:
         key = load_pem_private_key(key_text, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: the key has a password
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise LedgerError(
-            f"ledger.signing_key: {path} is not a private Ed25519 key in PEM form without a"
+            f"{name}: {path} is not a private Ed25519 key in PEM form without a"
             f" password. Put the right file there; {MAKE_ONE}. {NOTHING_SPENT}"
         )
     return KeySigner(key)
 
 
-def load_public_key(path: Path) -> PublicKey:
-    """Read a public key.
+def load_public_key(path: Path, name: str = "--public-key") -> PublicKey:
+    """Read a public key that the setting or option `name` names.
 
     Raises:
         LedgerError: there is no key, or it is no Ed25519 key.
     """
-    key_text = _read(path, "--public-key", private=False)
+    key_text = _read(path, name, private=False)
     try:
         key = load_pem_public_key(key_text)
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
         raise LedgerError(
-            f"--public-key: {path} is not a public Ed25519 key in PEM form. hushrank ledger key"
+            f"{name}: {path} is not a public Ed25519 key in PEM form. hushrank ledger key"
             " printed it when it made the key. openssl pkey -in KEY -pubout prints it again."
         )
     return PublicKey(key)

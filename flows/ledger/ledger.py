@@ -22,11 +22,11 @@ is right. `rules` has these rules and others.
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,6 +39,12 @@ from hushrank.flows.ledger.account import (
     account_of,
     new_alerts,
     reached,
+)
+from hushrank.flows.ledger.approval import (
+    changes_of,
+    read_approved,
+    require_officer,
+    require_same_owner,
 )
 from hushrank.flows.ledger.entries import (
     ALWAYS,
@@ -61,15 +67,17 @@ from hushrank.flows.ledger.entries import (
     StreamSpan,
     Unsafe,
     period_at,
-    read_chain,
     write_lines,
 )
-from hushrank.flows.ledger.keys import InputNames
+from hushrank.flows.ledger.keys import APPROVAL, InputNames, KeySigner, PublicKey, sealed
 from hushrank.flows.ledger.local_file import LedgerBackend, LedgerFile, Snapshot, held
+from hushrank.flows.ledger.operator import operator_name
 from hushrank.flows.ledger.rules import (
     Sharing,
     attempt_for,
+    entry_of_terms,
     given_back_with,
+    own_terms,
     repeated,
     require_clock,
     require_fit,
@@ -77,6 +85,7 @@ from hushrank.flows.ledger.rules import (
     require_near_year,
     require_no_lead,
     require_own_people,
+    require_own_terms,
     require_part,
     require_release_id,
     require_same_guarantee,
@@ -84,10 +93,15 @@ from hushrank.flows.ledger.rules import (
     sharing_of,
     together_with,
 )
-from hushrank.flows.ledger.texts import HistoryRow, drawn_before_text, history_of
+from hushrank.flows.ledger.texts import (
+    HistoryRow,
+    change_texts,
+    changed_meanwhile_text,
+    drawn_before_text,
+    history_of,
+)
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.filters import adaptive_total, remaining_epsilon
-from hushrank.transforms import system
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +153,6 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def operator_name() -> str:
-    """Name of the account that runs this process, for the audit trail."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # an account may have no name, as in a container
-        return system.account_number()
-
-
 MAX_TRIES = 200  # tries of one append; each fails only because another one succeeded
 
 _Result = TypeVar("_Result")
@@ -164,6 +170,8 @@ class Ledger:
         clock: returns the present time, with a time zone.
         operator: the account to record; None: `operator_name()`.
         seal: signs each new line; None: they are not signed, which a signed ledger refuses.
+        terms_key: key to which the ledger's terms must belong; None: any, or nobody's.
+        officer: private key of the holder of the terms, who may set them; None: not at hand.
 
     Attributes:
         accepted: whether a step was accepted: the ledger may hold it, whatever error follows.
@@ -177,11 +185,15 @@ class Ledger:
         clock: Callable[[], datetime] = utc_now,
         operator: str | None = None,
         seal: Seal | None = None,
+        terms_key: PublicKey | None = None,
+        officer: KeySigner | None = None,
     ) -> None:
         self.backend = LedgerFile(place) if isinstance(place, Path) else place
         self.terms = terms
         self.accepted = False
         self._seal = seal
+        self._terms_key = terms_key
+        self._officer = officer
         self._known: Snapshot | None = None  # the content read or written last, if it is intact
         self._parsed: tuple[str, Chain, Account] | None = None  # parsed content of one token
         self._clock = clock
@@ -324,7 +336,8 @@ class Ledger:
             inputs: names of the files that are about to be read, besides those read before.
             book: the entries to add up; None: those that are recorded now.
         """
-        book, terms = book or self.book(), self.terms
+        book = book or self.book()
+        terms = self.terms_in(book)
         counted, all_counted = (book.account.counted(each) for each in (book.period, ALWAYS))
         now, ever = (book.account.costs(each) for each in (book.period, ALWAYS))
         total = adaptive_total(now.spends, terms.delta, now.first)
@@ -354,6 +367,7 @@ class Ledger:
             shared_epsilon=adaptive_total(together.spends, terms.delta, together.first).epsilon,
             begun=book.account.opened is not None,
             lifetime=lifetime,
+            changes=change_texts(tuple(changes_of(book.chain, terms.population))),
         )
 
     def costs(self, *, ever: bool = False) -> Costs:
@@ -376,11 +390,13 @@ class Ledger:
         """
 
         def decide(book: Book) -> tuple[list[Event], tuple[float, ...]]:
-            new = new_alerts(self.terms, book.account, book.period)
-            return [Alert(fraction=each, epsilon=self.terms.epsilon) for each in new], new
+            terms = self.terms_in(book)
+            new = new_alerts(terms, book.account, book.period)
+            return [Alert(fraction=each, epsilon=terms.epsilon) for each in new], new
 
         known = self.known()
-        return self.record(decide) if new_alerts(self.terms, known.account, known.period) else ()
+        new = new_alerts(self.terms_in(known), known.account, known.period)
+        return self.record(decide) if new else ()
 
     def history(self) -> tuple[HistoryRow, ...]:
         """List all records of the population, oldest first."""
@@ -430,7 +446,7 @@ class Ledger:
     def _book_of(self, snapshot: Snapshot, *, whole: bool) -> Book:
         place, parsed = self.backend.place, self._parsed
         same = parsed is not None and parsed[0] == snapshot.token
-        chain = parsed[1] if parsed and same else read_chain(snapshot.content, place)
+        chain = parsed[1] if parsed and same else read_approved(snapshot.content, place)
         if whole and snapshot.loss is not None:
             raise LedgerError(snapshot.loss)
         if parsed and same:
@@ -442,7 +458,8 @@ class Ledger:
         now = self.clock().replace(microsecond=0)
         if chain.entries:
             now = max(now, chain.entries[-1].time)
-        return Book(snapshot, chain, account, now, period_at(now, self.terms.refresh))
+        terms = own_terms(chain, account, self.terms)
+        return Book(snapshot, chain, account, now, period_at(now, terms.refresh))
 
     def record(self, decide: Callable[[Book], tuple[Sequence[Event], _Result]]) -> _Result:
         """Append the events that `decide` returns; call it again if another process wrote first.
@@ -472,6 +489,7 @@ class Ledger:
     def append(self, book: Book, events: Sequence[Event], time: datetime) -> bool:
         """Add `events` to the ledger if it still equals `book`; return whether they were added."""
         require_seal(book.chain, self._seal, self.backend.place)
+        officer = self._officer
         lines = write_lines(
             book.chain,
             events,
@@ -479,6 +497,7 @@ class Ledger:
             operator=self._operator,
             time=time,
             seal=self._seal,
+            approve=None if officer is None else partial(sealed, signer=officer, field=APPROVAL),
         )
         self._known = None  # only a read shows whether a failed append was recorded
         self._known = self.backend.append(book.snapshot.token, lines)
@@ -517,6 +536,7 @@ class Ledger:
         for."""
         place = self.backend.place
         require_seal(book.chain, self._seal, place)
+        self.require_terms(book)
         require_clock(self.clock(), book.now, self.terms, place)
         if inputs is not None:
             require_key(book.chain.key, inputs.key, place)
@@ -524,26 +544,45 @@ class Ledger:
         if spend is not None:
             require_fit(spend, book.account, book.period, self.terms, book.now.date())
 
-    def terms_events(self, book: Book) -> list[Event]:
+    def terms_in(self, book: Book) -> BudgetTerms:
+        """Terms that count: the ledger's if they belong to a key, else the configured ones."""
+        return own_terms(book.chain, book.account, self.terms)
+
+    def require_terms(self, book: Book) -> None:
+        """Raise LedgerError if the configured terms, or their key, are not those of the ledger."""
+        place = self.backend.place
+        require_same_owner(book.chain, self._terms_key, self._officer, place)
+        require_own_terms(book.chain, book.account, self.terms, place)
+
+    def require_officer(self, book: Book) -> None:
+        """Raise LedgerError if the terms belong to a key that is not at hand."""
+        require_officer(book.chain, self._terms_key, self._officer, self.backend.place)
+
+    def set_terms(self, reason: str, seen: Open | ChangeTerms | None) -> bool:
+        """Record the configured terms, and whom they belong to; return whether they are new.
+
+        Args:
+            reason: reason of the change, in the officer's words.
+            seen: the recorded terms that the officer saw.
+
+        Raises:
+            LedgerError: the terms belong to another key, or were changed since the officer saw
+                them.
+        """
+
+        def decide(book: Book) -> tuple[list[Event], bool]:
+            if book.account.terms != seen:
+                raise LedgerError(changed_meanwhile_text(self.backend.place, self.terms.population))
+            events = self.terms_events(book, reason)
+            return events, bool(events)
+
+        self.require_officer(self.book())
+        return self.record(decide)
+
+    def terms_events(self, book: Book, reason: str = "") -> list[Event]:
         """List the events to record before the first release under these terms."""
-        terms, known = self.terms, book.account.terms
-        if known is None:
-            return [
-                Open(
-                    epsilon=terms.epsilon,
-                    delta=terms.delta,
-                    refresh=terms.refresh,
-                    unit=terms.unit,
-                    adjacency=terms.adjacency,
-                    protects=terms.protects,
-                    lifetime_epsilon=terms.lifetime_epsilon,
-                )
-            ]
-        wanted = ChangeTerms(
-            epsilon=terms.epsilon,
-            delta=terms.delta,
-            refresh=terms.refresh,
-            lifetime_epsilon=terms.lifetime_epsilon,
-        )
-        recorded = known.model_dump(include=set(ChangeTerms.model_fields) - {"event"})
-        return [] if wanted == ChangeTerms(**recorded) else [wanted]
+        wanted = "" if self._terms_key is None else self._terms_key.text
+        if self._officer is None:
+            self.require_terms(book)
+        named = wanted if wanted != book.chain.terms_key else ""
+        return entry_of_terms(self.terms, book.account.terms, named, reason)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from hushrank.flows.errors import NOTHING_SPENT, BudgetRefused, LedgerError, Problem
@@ -28,9 +28,13 @@ from hushrank.flows.ledger.entries import (
     BudgetTerms,
     Cancel,
     Chain,
+    ChangeTerms,
     Commit,
     Draw,
     Entry,
+    Event,
+    Limits,
+    Open,
     Period,
     Reservation,
     Reserve,
@@ -49,6 +53,7 @@ from hushrank.flows.ledger.texts import (
     other_guarantee_text,
     other_key_text,
     other_protection_text,
+    other_terms_text,
     refusal_text,
     undrawn_text,
     unsealed_text,
@@ -230,6 +235,44 @@ def require_same_guarantee(account: Account, terms: BudgetTerms, place: str) -> 
         return
     if opened.protects is not terms.protects:
         raise LedgerError.at(where, other_protection_text(where, opened.protects, terms.protects))
+
+
+def own_terms(chain: Chain, account: Account, terms: BudgetTerms) -> BudgetTerms:
+    """Return the terms that count: recorded ones if they belong to a key, else the configured
+    ones."""
+    if not chain.terms_key or account.terms is None:
+        return terms
+    return replace(terms, **Limits.of(account.terms)._asdict())
+
+
+def entry_of_terms(
+    terms: BudgetTerms, known: Open | ChangeTerms | None, named: str, reason: str
+) -> list[Event]:
+    """List the entry that sets `terms`, or none if they are `known` and no key is `named`."""
+    limits = Limits.of(terms)
+    if known is not None and Limits.of(known) == limits and not named:
+        return []
+    if known is not None:
+        return [ChangeTerms(**limits._asdict(), terms_key=named, reason=reason)]
+    return [
+        Open(
+            **limits._asdict(),
+            unit=terms.unit,
+            adjacency=terms.adjacency,
+            protects=terms.protects,
+            terms_key=named,
+            reason=reason,
+        )
+    ]
+
+
+def require_own_terms(chain: Chain, account: Account, terms: BudgetTerms, place: str) -> None:
+    """Raise LedgerError if a job states other terms than a ledger whose terms belong to a key."""
+    if not chain.terms_key:
+        return
+    where, known = f"{place}: {terms.population}", account.terms
+    if known is None or Limits.of(terms) != Limits.of(known):
+        raise LedgerError.at(where, other_terms_text(where, known, terms))
 
 
 def require_clock(clock: datetime, last: datetime, terms: BudgetTerms, place: str) -> None:

@@ -16,13 +16,18 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from hushrank.flows.errors import NOTHING_SPENT
 from hushrank.flows.ledger.account import Account, Attempt, Costs, Note, ReleaseState
+from hushrank.flows.ledger.approval import TermsChange
 from hushrank.flows.ledger.entries import (
     Accept,
     Alert,
     Balance,
+    BudgetTerms,
     Cancel,
+    ChangeTerms,
     Commit,
     Draw,
+    Limits,
+    Open,
     Period,
     Protects,
     SharedInput,
@@ -305,6 +310,53 @@ def other_protection_text(where: str, known: Protects, asked: Protects) -> str:
     )
 
 
+def change_texts(changes: Sequence[TermsChange]) -> tuple[str, ...]:
+    """Sentences on who set the terms of a population: how they were opened, if with approval, and
+    each change."""
+    texts = []
+    for before, each in zip((None, *changes), changes, strict=False):
+        now = limits_text(Limits.of(each.what))
+        approved = f", approved with key {each.approved_by}" if each.approved_by else ""
+        by = f"by {each.operator}{approved}"
+        if before is None:
+            done = f"opened at {now}, {by}" if each.approved_by else ""
+        elif Limits.of(before.what) == Limits.of(each.what):
+            done = f"left at {now} and given to another key, {by}"
+        else:
+            done = f"changed from {limits_text(Limits.of(before.what))} to {now}, {by}"
+        reason = f" Reason: {each.what.reason}" if each.what.reason else ""
+        texts += [f"{each.time:%Y-%m-%d}: {done}.{reason}"] if done else []
+    return tuple(texts)
+
+
+def limits_text(limits: Limits) -> str:
+    """Text of the total of a budget."""
+    renewal = f", {limits.refresh}" if limits.refresh else ""
+    most = limits.lifetime_epsilon
+    for_good = "" if most is None else f", epsilon {most:g} over all periods"
+    return f"epsilon {limits.epsilon:g}, delta {limits.delta:g}{renewal}{for_good}"
+
+
+def other_terms_text(where: str, known: Open | ChangeTerms | None, asked: BudgetTerms) -> str:
+    """Text that refuses a job whose terms the holder of the terms' key has not set."""
+    recorded = (
+        "has no budget" if known is None else f"has a budget of {limits_text(Limits.of(known))}"
+    )
+    return (
+        f"{where} {recorded}, and this job states {limits_text(Limits.of(asked))}. The terms belong"
+        " to the holder of a key: write section ledger as they are, or let the holder set them with"
+        f" hushrank ledger terms. {NOTHING_SPENT}"
+    )
+
+
+def changed_meanwhile_text(place: str, population: str) -> str:
+    """Text that refuses a change of terms that somebody else changed since they were shown."""
+    return (
+        f"{place}: the terms of {population} were changed since they were shown. Look at them"
+        " (hushrank ledger show) and run this again. Nothing was changed."
+    )
+
+
 def clock_text(place: str, last: datetime, clock: datetime) -> str:
     """Text that refuses a clock far behind the last entry."""
     return (
@@ -449,11 +501,8 @@ def _note_row(note: Note) -> HistoryRow:
     elif isinstance(what, Accept):
         release_id, state, text = "", "recovery", what.why
     else:
-        renewal = f", {what.refresh}" if what.refresh else ""
         release_id, state = "", "terms"
-        limit = what.lifetime_epsilon
-        for_good = "" if limit is None else f", epsilon {limit:g} over all periods"
-        text = f"epsilon {what.epsilon:g}, delta {what.delta:g}{renewal}{for_good}"
+        text = limits_text(Limits.of(what)) + (f": {what.reason}" if what.reason else "")
     return HistoryRow(
         time=note.time,
         release_id=release_id,

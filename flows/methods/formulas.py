@@ -13,6 +13,7 @@ share:
     row_weight   what a row adds to a count
     groups       groups that have counts of their own
     add_up       1: what a replaced unit moves is the sum of two bundles' norms
+    names        user names of a person, which are protected together; left out where it is 1
     searched     what `privacy.sensitivity` finds by a search; empty: nothing is searched
 """
 
@@ -198,6 +199,7 @@ ALL_NIGHTS = (
     "l1 = both * l1 * sum(sum(coefficients[:e]) for e in ends)",
     "l2_squared = both * l2_squared * sum(sum(x * x for x in coefficients[:e]) for e in ends)",
 )
+ALL_NAMES = ("l1 = names * l1", "l2_squared = names ** 2 * l2_squared")
 ALL_ROWS = (
     "l1 = both * row_weight * rows * sum(coefficients)",
     "l2_squared = both * row_weight ** 2 * rows * sum(x * x for x in coefficients)",
@@ -242,7 +244,8 @@ def count_noise(
     step: Fraction | int = 1,
 ) -> CountNoise:
     """Noise that was calibrated to the sensitivity that `formula` comes to."""
-    law, sensitivity = calibration.law, calibration.sensitivity
+    law, sensitivity, names = calibration.law, calibration.sensitivity, calibration.names
+    inputs: Inputs = formula.inputs if names == 1 else {**formula.inputs, "names": names}
     kind: Literal["discrete-laplace", "discrete-gaussian", "none"] = "none"
     if law.scale > 0:
         kind = "discrete-laplace" if law.kind is NoiseKind.LAPLACE else "discrete-gaussian"
@@ -251,8 +254,8 @@ def count_noise(
         what=what,
         entries=entries,
         derivation=formula.derivation,
-        formula=formula.lines,
-        inputs=formula.inputs,
+        formula=formula.lines if names == 1 else (*formula.lines, *ALL_NAMES),
+        inputs=inputs,
         sensitivity=IntegerSensitivity(l1=sensitivity.l1, l2_squared=sensitivity.l2_squared),
         law=law_of(law, step),
         cost=cost_of(calibration.spend),

@@ -69,7 +69,7 @@ class CountedMethod(PlannedMethod[B]):
     ) -> ReduceComparisons:
         """Count, within the bounds of the mechanism."""
         params, columns = mechanism.params, config.comparison_columns()
-        n_items = len(config.items.catalogue())
+        n_items = len(config.items.catalogue.names)
         factors = None
         if params.bounding is Bounding.WEIGHTS and self.counted is not None:
             factors = RowFactors(params, self.counted, n_items)
@@ -84,7 +84,7 @@ class CountedMethod(PlannedMethod[B]):
         return ReduceComparisons(
             files=files,
             columns=columns,
-            catalogue=config.items.catalogue(),
+            catalogue=config.items.catalogue,
             bounds=bounds,
             statistic=_statistic(config, self.statistic),
             people_vote=params.unit is Unit.USER and params.look > 0,
@@ -152,7 +152,7 @@ def reduce_test(
     epsilons: EpsilonSource | None = None,
 ) -> ReduceResponses:
     """Reduce the log of `config` to what it says of each pair of test items, or to `totals`."""
-    responses, catalogue = config.responses, config.items.catalogue()
+    responses, catalogue = config.responses, config.items.catalogue
     groups = None if config.groups is None else config.groups.groups()
     from hushrank.pipelines.reduce.responses_job import ReduceResponses
 
@@ -205,7 +205,7 @@ def problems_of_unknown_meetings(config: Sections) -> Problems:
     """Yield problems of a method that takes partners to have met by chance, or as the file says."""
     known = config.model.exposures is not None or config.privacy.public_graph
     if config.comparisons.design is Design.ANY and not known:
-        n_items = len(config.items.catalogue())
+        n_items = len(config.items.catalogue.names)
         stated = " how often items or pairs are compared in model.exposures, or"
         text = "write random (or balanced) if chance decided which items met"
         if n_items <= MOST_DENSE_ITEMS:

@@ -3,7 +3,7 @@
 Tasks get nothing that the server could store, being closures over the job, and results are never
 persisted. What fails is kept from Prefect too, which pickles whatever a flow raises into its result
 storage, `persist_result=False` or not: it gets a failed state with a text. Texts that explain
-themselves hold no private value (`flows.run.reader_process`); of any other error it gets the type
+themselves hold no private value (`flows.reading`); of any other error it gets the type
 alone.
 
 What a run leaves at the Prefect server for people: summary, ranking, picture and link.
@@ -25,6 +25,7 @@ from hushrank.flows.assembly import run_job
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.ledger.texts import left_text, shared_text, since_first_text, spend_text
 from hushrank.flows.nights.server import set_defaults
+from hushrank.flows.reading import Reducer
 from hushrank.flows.release.archive import REPORT, find_archived, release_before
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
@@ -33,7 +34,6 @@ from hushrank.flows.report.changes import changes_between
 from hushrank.flows.report.figures import figures_of
 from hushrank.flows.report.svg import WIDTH, standalone
 from hushrank.flows.run.context import Job
-from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import Outcome, Perform, Step, Tell
 from hushrank.flows.watching.events import epsilon_since_first
 from hushrank.transforms.common.plain_text import shown
@@ -149,6 +149,7 @@ T = TypeVar("T")
 RETRY_DELAY_SECONDS = 1
 ALERT_EVENT = "hushrank.budget.alert"
 CHANGE_EVENT = "hushrank.ranks.changed"
+PASSED_EVENT = "hushrank.item.passed"
 NOT_SHOWN = (
     "Prefect: the release is published, but the server did not take all that its page shows of it."
 )
@@ -176,6 +177,7 @@ def run_in_flow(job: Job, reducer: Reducer, watch: Perform, tell: Tell) -> Outco
         try:
             _alert(outcome)
             _tell_changes(outcome, job)
+            _tell_alarms(outcome)
             leave_artifacts(outcome)
         except Exception:  # a server that is gone must not make a published night a failure
             tell(NOT_SHOWN)
@@ -310,6 +312,26 @@ def _tell_changes(outcome: Outcome, job: Job) -> None:
                 "items": [
                     {"item": row.item, "change": row.change, "ranks": row.ranks} for row in moved
                 ],
+            },
+        )
+
+
+def _tell_alarms(outcome: Outcome) -> None:
+    """Emit an event for each item that passed another one for certain."""
+    from prefect.events import emit_event
+
+    told = outcome.release.alarms
+    if told is None or outcome.spent is None:  # published before, and told of then
+        return
+    for each in told.passed:
+        emit_event(
+            event=PASSED_EVENT,
+            resource={"prefect.resource.id": f"hushrank.population.{outcome.balance.population}"},
+            payload={
+                "release": outcome.release.release_id,
+                "item": each.item,
+                "passed": each.passed,
+                "watched_pairs": told.number,
             },
         )
 

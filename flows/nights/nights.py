@@ -130,7 +130,7 @@ def late_releases(config: SurveyConfig) -> dict[str, str]:
     if not config.nightly or any(map(is_remote, config.input.paths)):
         return {}
     try:
-        attempts = ledger_of(config).nights(config.job_hashes())
+        attempts = ledger_of(config).nights(config.job_hashes)
         notes = late_files(config, attempts, reads=False)
     except LedgerError:
         return {}
@@ -266,7 +266,7 @@ def prepare_night(survey: Survey, night: date, now: datetime, *, again: bool = F
         raise ConfigError(NOT_AGAIN)
     attempt = None
     if config.nightly and not again:
-        attempt = survey.ledger.nights(config.job_hashes()).get(night)
+        attempt = survey.ledger.nights(config.job_hashes).get(night)
     if in_stream and not _is_drawn(attempt):
         return prepare_in_turn(survey, night)
     if attempt is None or attempt.drawn_at is None:
@@ -382,7 +382,7 @@ def due_nights(config: SurveyConfig, last: date) -> list[date]:
     Raises:
         LedgerError: the ledger cannot be used.
     """
-    known = ledger_of(config).nights(config.job_hashes())
+    known = ledger_of(config).nights(config.job_hashes)
     if config.schedule.stream is not None:
         nights = nights_until(config.schedule.stream, last)
         return [night for night in nights if not _is_published(known.get(night))]
@@ -414,7 +414,7 @@ def rank_nights(
         prepare_job(survey, night=nights[0])  # says what is missing
     failures, stopped = list[str](), 0
     for place, night in enumerate(nights):
-        attempt = survey.ledger.nights(config.job_hashes()).get(night)
+        attempt = survey.ledger.nights(config.job_hashes).get(night)
         if _is_published(attempt):
             late = _late(survey, [night]).get(night, "")
             yield NightResult(night, NightStatus.BEFORE, text=late)
@@ -486,7 +486,7 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
             " lists the releases; to use a reservation without noise, run again; to give it"
             " back, run hushrank ledger cancel. Nothing was spent."
         )
-    if attempt.config_hash not in config.job_hashes():
+    if attempt.config_hash not in config.job_hashes:
         raise ConfigError(
             f"{survey.path}: is another configuration than the one that release {release_id} was"
             " drawn under. Put that one back to publish it; output, confidential, ledger and the"
@@ -511,7 +511,7 @@ def _late(survey: Survey, nights: Sequence[date]) -> dict[date, str]:
     """A sentence for each of these nights that was released and has other files now."""
     if survey.held is not None:
         return {}
-    known = ledger_of(survey.config).nights(survey.config.job_hashes())
+    known = ledger_of(survey.config).nights(survey.config.job_hashes)
     return late_files(survey.config, {night: known[night] for night in nights if night in known})
 
 
@@ -539,7 +539,7 @@ def _refuse_failed(config: SurveyConfig, attempt: Attempt | None) -> None:
 
 def _give_back_stale(ledger: Ledger, job: Job, night: date) -> None:
     """Cancel reservations of the job's night under other keys, unless a run uses them."""
-    for release_id in ledger.undrawn(job.config.job_hashes(), night):
+    for release_id in ledger.undrawn(job.config.job_hashes, night):
         if release_id != job.release_id:
             with ledger.run_lock(release_id):
                 abandon(job.config, ledger, release_id, alone=True)

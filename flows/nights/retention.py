@@ -32,6 +32,7 @@ from hushrank.flows.ledger.account import OF_STREAM, Account, Attempt, ReleaseSt
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.nights.nights import one_at_a_time
+from hushrank.flows.reading import ERROR_FILE
 from hushrank.flows.release.archive import check_intact, find_archived
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
@@ -41,7 +42,6 @@ from hushrank.flows.run.confidential_folder import (
     forget_unmarked,
     release_folders,
 )
-from hushrank.flows.run.reader_process import ERROR_FILE
 from hushrank.flows.run.stream_night import stream_folder
 from hushrank.pipelines.reduce.reduction_job import REJECTS_FOLDER, TALLY_FILE
 from hushrank.transforms.storage.places import CloudPath

@@ -17,9 +17,9 @@ from prefect.client.schemas.objects import State
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.nights.flow import Kept, run_in_flow
 from hushrank.flows.nights.nights import NightStatus, night_text, rank_due, rank_nights
+from hushrank.flows.reading import Reducer
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.job import read_survey
-from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import Outcome, directly
 from hushrank.flows.terminal import stop_as_ctrl_c
 from hushrank.transforms.common.plain_text import shown

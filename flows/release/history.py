@@ -103,7 +103,7 @@ def with_own_words(
     for source in sources:
         if source.endswith((".yaml", ".yml")) and not is_cloud(source):
             config = load_config(Path(source))
-            if release.job in config.job_hashes():
+            if release.job in config.job_hashes:
                 return release.model_copy(update={"about": config.report.about})
     return release
 

@@ -79,7 +79,7 @@ def audited_pairs(config: SurveyConfig) -> tuple[AuditedPair, ...] | None:
             f"report.audit: {path} is not what hushrank audit writes. Run hushrank audit again."
             " Nothing was spent."
         ) from None
-    if found.job not in config.job_hashes():
+    if found.job not in config.job_hashes:
         raise ConfigError(
             f"report.audit: {path} is an audit of another configuration. Run hushrank audit again."
             " Nothing was spent."

@@ -273,6 +273,11 @@ def _bounds(release: Release) -> RowBounds:
     )
 
 
+def _own_names(release: Release) -> int:
+    """Names of a person, under each of which they may have all rows that the bounds allow."""
+    return release.privacy.names_per_person or 1
+
+
 def _kind(release: Release) -> NoiseKind:
     gaussian = "gaussian" in release.privacy.mechanism
     return NoiseKind.GAUSSIAN if gaussian else NoiseKind.LAPLACE
@@ -295,7 +300,7 @@ def _gaps(release: Release, variance: float) -> Gaps | None:
 
 
 def _certified(release: Release, gaps: Gaps) -> Iterator[Robustness]:
-    bound = bound_of(gaps.by, _bounds(release), gaps.n_items)
+    bound = _own_names(release) * bound_of(gaps.by, _bounds(release), gaps.n_items)
     if replaced := gaps.at_least(2 * bound):
         yield Robustness(
             by=gaps.by,
@@ -326,8 +331,8 @@ def _estimated(release: Release, variance: float) -> Iterator[Robustness]:
         yield Robustness(
             by=LeadBy.SCORES,
             first=lines[0].item,
-            replaced=found.replaced,
-            changed=found.changed,
+            replaced=-(-found.replaced // _own_names(release)),
+            changed=-(-found.changed // _own_names(release)),
             bound=None,
             noise_allowance=None,
             kind="estimate",
@@ -377,6 +382,7 @@ def _weaker(release: Release, told: Robustness) -> str:
         return " One person may have given many rows."
     if told.bound is None or told.bound < LEAST_TOLD or most is None:
         return ""
+    most *= _own_names(release)
     return (
         f" The truth may be far larger: the bound allows each person to move the lead by"
         f" {2 * told.bound:,}, as {most:,} answers of one person may count. A smaller"

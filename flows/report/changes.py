@@ -135,6 +135,7 @@ def job_change(before: Release, release: Release) -> str:
         ("delta", f"{old.delta:g}", f"{new.delta:g}"),
         ("unit", old.unit, new.unit),
         ("answers of a person at most", old.max_contributions, new.max_contributions),
+        ("user names of a person at most", old.names_per_person or 1, new.names_per_person or 1),
     )
     parts = [f"{name} {a} became {b}" for name, a, b in facts if a != b]
     for word, names in (("came", are - were), ("went", were - are)):

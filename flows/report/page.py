@@ -320,11 +320,13 @@ def _changes(before: Release | None, release: Release, *, continued: bool) -> Ch
 
 def _of_some(release: Release) -> dict[str, Any]:
     """Words that few releases have, whose modules are loaded only for them."""
-    found: dict[str, Any] = {"stream": None, "election": None, "votes": None}
+    found: dict[str, Any] = {"stream": None, "alarms": [], "election": None, "votes": None}
     found["robust"] = [*robustness_sentences(release, release.shown())]
     if release.stream is not None:
+        from hushrank.flows.release.alarms import alarm_sentences
         from hushrank.flows.report.changes import stream_sentence
 
+        found["alarms"] = [*alarm_sentences(release)]
         found["stream"] = stream_sentence(release.stream)
     if release.election is not None:
         from hushrank.flows.report.elections import election_facts
@@ -432,6 +434,7 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
         (_of_kind(release, _used(privacy)), privacy.max_contributions),
         ("Answers per person on one item, at most", privacy.per_item_cap),
         ("Answers per person on one pair, at most", 1 if privacy.distinct_pairs else None),
+        ("User names per person, at most", privacy.names_per_person),
         ("Ties", None if privacy.ties is None else TIES_WORDS[privacy.ties]),
         ("Unit of the released counts", _unit_of_counts(release)),
         *((_heading(name), _value(value)) for name, value in privacy.parameters.items()),

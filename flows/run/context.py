@@ -17,7 +17,9 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
+from hushrank.flows.config.privacy import LedgerConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused
@@ -63,6 +65,22 @@ def ledger_of(config: SurveyConfig, guards: Guards | None = None) -> Ledger:
     """
     guards = Guards.of(config.ledger) if guards is None else guards
     return guards.ledger(config.ledger.path, ledger_terms(config))
+
+
+def with_total(config: SurveyConfig, epsilon: float | None) -> SurveyConfig:
+    """Return the configuration with another total of the budget; None: the same.
+
+    Raises:
+        ConfigError: the total is out of range, or above the limit for good.
+    """
+    if epsilon is None:
+        return config
+    section = {**config.ledger.model_dump(exclude_unset=True), "epsilon": epsilon}
+    try:
+        return config.model_copy(update={"ledger": LedgerConfig.model_validate(section)})
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"]
+        raise ConfigError(f"--epsilon: {problem}. Nothing was changed.") from None
 
 
 def ledger_terms(config: SurveyConfig) -> BudgetTerms:

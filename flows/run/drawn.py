@@ -284,7 +284,7 @@ def refuse_lost(attempt: Attempt, work: Place) -> None:
 
 def recorded_hash(config: SurveyConfig, attempt: Attempt | None) -> str:
     """Identity of the job as the ledger has it for a release, be it that of an earlier version."""
-    hashes = config.job_hashes()
+    hashes = config.job_hashes
     recorded = "" if attempt is None else attempt.config_hash
     return recorded if recorded in hashes else hashes[0]
 

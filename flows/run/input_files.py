@@ -144,7 +144,8 @@ def columns_note(config: SurveyConfig, names: Sequence[str]) -> str:
         return ""
     return (
         f"{len(names) - len(unread)} of {len(names)} columns are read, for"
-        f" {len(config.items.catalogue()):,} items. Not read: {short_list(unread, MOST_COLUMNS)}."
+        f" {len(config.items.catalogue.names):,} items."
+        f" Not read: {short_list(unread, MOST_COLUMNS)}."
     )
 
 
@@ -162,7 +163,7 @@ def _refuse_codes(files: Sequence[InputFile], heads: Sequence[Head], config: Sur
             type_ = head.schema.field(name).type
             held = type_.value_type if is_list(type_) else type_
             if pa.types.is_integer(held) and file.format is not FileFormat.PREFLIB:
-                raise ConfigError(_codes_unclear(file, name, config.items.catalogue().names))
+                raise ConfigError(_codes_unclear(file, name, config.items.catalogue.names))
 
 
 def _codes_unclear(file: InputFile, column: str, names: Sequence[str]) -> str:

@@ -185,7 +185,7 @@ def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:
         ConfigError: a place breaks a rule, or what the engine needs is not installed.
     """
     safe = config.privacy.private and not unsafe
-    check_output(config.output, *config.job_hashes(), safe=safe)
+    check_output(config.output, *config.job_hashes, safe=safe)
     for earlier in config.supersedes:
         if not archived(earlier):
             raise ConfigError(
@@ -283,7 +283,7 @@ def readings(job: Job) -> tuple[Reading, ...]:
     """Ways in which values of the rows are read."""
     items, files = job.config.items, job.files
     given = GivenRows(
-        names=items.catalogue().names,
+        names=items.catalogue.names,
         formats={file.format for file in files},
         complete=all(file.path.endswith(COMPLETE_ORDERS) for file in files),
         codes=items.codes_unclear,

@@ -240,7 +240,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
     conclusion = _concluded(job, drawn)
     release = build_release(
         _provenance(job, drawn),
-        config.items.catalogue().names,
+        config.items.catalogue.names,
         conclusion.estimate,
         completed(conclusion.privacy, drawn, look, config),
         conclusion.released,
@@ -252,6 +252,11 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         look=look,
         **{name: getattr(conclusion, name) for name in OF_SOME_METHODS},
     )
+    if release.stream is not None:
+        from hushrank.flows.release.alarms import with_alarms
+
+        watched = None if config.schedule.alarms is None else config.schedule.alarms.pairs
+        release = with_alarms(release, config.output, watched)
     return release.model_copy(update={"robustness": robustness_of(release)})
 
 
@@ -296,7 +301,7 @@ def publish_release(
         job.config.output,
         *(partial(attach, job, drawn, release, balance) for attach in attachments),
         allow_unsafe=not job.safe,
-        jobs=job.config.job_hashes(),
+        jobs=job.config.job_hashes,
     )
 
 

@@ -122,7 +122,7 @@ class StreamNight:
         section = config.schedule.stream
         if section is None:
             raise ValueError("the job is no stream")
-        name, *older = (key.tag(Named.STREAM, each) for each in config.job_hashes())
+        name, *older = (key.tag(Named.STREAM, each) for each in config.job_hashes)
         for each in older:  # a stream that an earlier version began keeps its name
             account = ledger.known().account
             if account.state(name) in UNKNOWN and account.state(each) not in UNKNOWN:
@@ -268,7 +268,7 @@ class StreamNight:
             )
         with told_as_input(), suppress(FileNotFoundError):  # the first night begins the stream
             self._naming(job)
-        config_hash, wanted = job.config.job_hashes()[0], self._wanted(job)
+        config_hash, wanted = job.config.job_hashes[0], self._wanted(job)
         return reserve_night(
             job.ledger, job.release_id, wanted, config_hash=config_hash, inputs=job.inputs
         ).spend

@@ -19,7 +19,7 @@ from hushrank.flows.statement.sentences import (
     odds_factor,
 )
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.laplace_response import GRID
+from hushrank.privacy.laplace_baselines import GRID
 from hushrank.privacy.randomized_response import attenuation
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.randomisation import LocalLaw, Randomisation

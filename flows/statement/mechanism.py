@@ -39,6 +39,7 @@ from hushrank.flows.statement.sentences import (
     bounds,
     compose_statement,
     graph_sentences,
+    name_sentences,
     not_protected,
     number,
 )
@@ -300,6 +301,7 @@ def stream_statement(
     return PrivacyStatement(
         sentences=(
             who_on_nights(params.adjacency, stream.terms),
+            *name_sentences(params),
             *against_what(change, guarantee, ALL_NIGHTS),
             *night_sentences(stream.terms),
             *_stream_noise(entry, computed, mechanism, stream),

@@ -20,7 +20,7 @@ from hushrank.flows.statement.sentences import (
     number,
     odds_factor,
 )
-from hushrank.privacy import laplace_ranks, mallows
+from hushrank.privacy import laplace_baselines, mallows
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.privacy.ranking_sensitivity import Part
@@ -123,7 +123,7 @@ class RankingCountMechanism(CountMechanism):
         Raises:
             ValueError: the calibration is not the noise that `params` needs, or has less of it.
         """
-        n_items, rankings = len(config.items.catalogue()), config.rankings
+        n_items, rankings = len(config.items.catalogue.names), config.rankings
         noise = CountMechanism.of(params, calibration, n_items, None, groups=groups)
         return cls(
             **{field.name: getattr(noise, field.name) for field in fields(noise)},
@@ -253,7 +253,7 @@ HIDDEN = {
 }
 WHOLE_RANKING = {
     RankingMechanism.MALLOWS: mallows.whole_ranking_epsilon,
-    RankingMechanism.LAPLACE_RANKS: laplace_ranks.whole_ranking_epsilon,
+    RankingMechanism.LAPLACE_RANKS: laplace_baselines.whole_ranking_epsilon,
 }
 
 
@@ -303,7 +303,7 @@ class RankingGuarantee:
         Raises:
             ConfigError: a ranking has fewer pairs than it should answer.
         """
-        privacy, n_items = config.privacy, len(config.items.catalogue())
+        privacy, n_items = config.privacy, len(config.items.catalogue.names)
         longest = min(config.rankings.max_length or n_items, n_items)
         most = privacy.max_contributions or 1
         bounds = privacy.local_epsilons()

@@ -19,6 +19,7 @@ from hushrank.flows.statement.sentences import LOOK_TOOK, Guarantee, PrivacyStat
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.stream_encoder import ONE
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.common.schema import Ties
 
 
@@ -54,6 +55,8 @@ class PrivacyRecord(Record):
             a stream that of all nights together.
         sensitivity_l1, sensitivity_l2_squared: exact; of a stream in units of 2^-20 and 2^-40.
         max_contributions: null for unit `comparison`, which bounds nobody's answers.
+        names_per_person: the most user names of one person, which are protected together; null or
+            left out: each name is taken for a person.
         parameters: other public numbers and choices of the mechanism, by name.
         bits: sources of the random bits, by what they decided (`privacy.randomness`); null in
             releases that did not record it.
@@ -76,6 +79,7 @@ class PrivacyRecord(Record):
     max_contributions: int | None = None
     per_item_cap: int | None = None
     distinct_pairs: bool = False
+    names_per_person: int | None = None
     ties: Ties | None = None
     parameters: dict[str, Parameter] = Field(default_factory=dict)
     statement: tuple[str, ...]
@@ -102,6 +106,7 @@ def trusted_record(
         max_contributions=params.max_contributions if params.unit is Unit.USER else None,
         per_item_cap=params.per_item_cap,
         distinct_pairs=params.distinct_pairs,
+        names_per_person=params.names_per_person if params.names_per_person > 1 else None,
         statement=statement.sentences,
         not_protected=statement.not_protected,
         theorem=statement.theorem,
@@ -297,7 +302,7 @@ def lost_look_text(release_id: str, drawn: datetime) -> str:
 def _expected(config: SurveyConfig) -> str:
     """The columns, words, items and groups that rows must have."""
     if config.input.kind != "comparisons":
-        items = set(config.items.catalogue().names)
+        items = set(config.items.catalogue.names)
         named = [(role, name) for role, name in config.columns().roles() if name not in items]
         results = "as answers 1 (right) and 0 (wrong)"
         if config.input.kind == "rankings":
@@ -311,6 +316,12 @@ def _expected(config: SurveyConfig) -> str:
         return _expected_rows(config, named, results)
     columns = config.comparison_columns()
     roles = {"user": columns.user, "left": columns.left, "right": columns.right}
+    if columns.pairs:
+        roles = {
+            "user": columns.user,
+            "of the pairs": short_list([c for c, *_ in columns.pairs], 3),
+        }
+        return _expected_rows(config, list(roles.items()), _results(config))
     if columns.left == columns.winner:
         roles = {"user": columns.user, "winner": columns.left, "loser": columns.right}
     roles |= {"outcome": columns.outcome, "winner": columns.winner, "event": columns.event}
@@ -321,7 +332,7 @@ def _expected_rows(
     config: SurveyConfig, roles: Sequence[tuple[str, str | None]], results: str
 ) -> str:
     named = ", ".join(f"{role} {name}" for role, name in roles if name is not None)
-    names = config.items.catalogue().names
+    names = config.items.catalogue.names
     items = ", ".join(names[:MOST_ITEMS]) + (", ..." if len(names) > MOST_ITEMS else "")
     groups = ""
     if config.groups is not None:
@@ -337,6 +348,8 @@ def _expected_rows(
 def _results(config: SurveyConfig) -> str:
     """Say what values of the result a row may hold."""
     columns = config.comparison_columns()
+    if columns.pairs:
+        return "in each of those one of its two items, or a word of input.words, or nothing"
     if columns.words is not None:
         words = ", ".join(f"{word} ({RESULTS[value]})" for word, value in columns.words.meanings)
         others = "" if columns.winner is None else "an item as the winner, or "

@@ -114,6 +114,7 @@ def compose_statement(
     return PrivacyStatement(
         sentences=(
             who(params),
+            *name_sentences(params),
             *against_what(change or CHANGE[params.unit, params.adjacency], whole),
             *_look_sentences(params, guarantee),
             *noise,
@@ -163,6 +164,16 @@ def who(params: PrivacyParams) -> str:
             " whether they took part."
         )
     return "Each person is protected, with all their answers in this run's input."
+
+
+def name_sentences(params: PrivacyParams) -> Iterator[str]:
+    """Yield whose names are protected together; nothing where each name is a person's only one."""
+    if params.names_per_person > 1:
+        names = params.names_per_person
+        yield (
+            f"A person may have up to {names} user names here: what is given under any {names}"
+            " names is protected together, and the bounds on a person's answers hold for each name."
+        )
 
 
 def against_what(change: str, guarantee: Guarantee, what: str = "this release") -> Iterator[str]:
@@ -241,12 +252,21 @@ def not_protected(params: PrivacyParams, guarantee: Guarantee) -> Iterator[str]:
         if params.adjacency is Adjacency.REPLACE_ONE:
             yield "Whether a particular person took part, and the number of participants."
         yield f"Groups, such as a family or a class: for k people together the loss is {grows}."
-        yield (
+        yield _further_names(params.names_per_person)
+    yield from never_protected()
+    yield from large_loss(guarantee.epsilon)
+
+
+def _further_names(names: int) -> str:
+    if names == 1:
+        return (
             "A person who appears under several user names: each name is protected as if it were"
             " a person."
         )
-    yield from never_protected()
-    yield from large_loss(guarantee.epsilon)
+    return (
+        f"A person who appears under more than {names} user names: only {names} of them are"
+        " protected together. The operator states that people have no more."
+    )
 
 
 OTHER_RELEASES = (

@@ -488,7 +488,9 @@ def _of(each: Forgotten) -> Finding:
 
 
 def _accept(ledger: Ledger, why: str, key: str, lost: Sequence[LostRelease]) -> None:
-    if ledger.book(whole=False).snapshot.loss is not None:
+    book = ledger.book(whole=False)
+    ledger.require_officer(book)
+    if book.snapshot.loss is not None:
         ledger.backend.accept_loss()
     for _ in range(MAX_TRIES):
         book, now = ledger.book(), ledger.clock().replace(microsecond=0)

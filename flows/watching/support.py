@@ -24,9 +24,9 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.ledger.texts import HISTORY_COLUMNS
 from hushrank.flows.methods.registry import load_config
+from hushrank.flows.reading import ERROR_FILE
 from hushrank.flows.run.confidential_folder import COUNTING_FILE, DRAWN_FILE, SPACE_FILE
 from hushrank.flows.run.context import ledger_of
-from hushrank.flows.run.reader_process import ERROR_FILE
 from hushrank.flows.watching.events import RunEvent, software_versions
 from hushrank.pipelines.reduce.reduction_job import BITS_FILE, EXACT_FILE, TALLY_FILE
 from hushrank.transforms.common.local_files import MostBytes, open_to_read, read_local
@@ -115,7 +115,7 @@ def _contents(config: SurveyConfig) -> Iterator[tuple[str, str]]:
 def _configuration(config: SurveyConfig) -> dict[str, Any]:
     """The configuration as checked, with defaults; of the catalogue only the number of items."""
     content: dict[str, Any] = json.loads(config.model_dump_json(exclude={"items"}))
-    content["items"] = {"count": len(config.items.catalogue())}
+    content["items"] = {"count": len(config.items.catalogue.names)}
     return content
 
 

@@ -346,8 +346,10 @@ class _Reading:
             if counts:
                 self.found.rows += read.tally["rows_read"]
                 self.found.rejected += _reasons(read.rejects)
-            for start in range(0, len(read.rows), self._kind.encode_rows):
-                batch = read.rows.slice(start, self._kind.encode_rows)
+            rows = self._kind.answers_of(read.rows)
+            self.found.rows += len(rows) - len(read.rows) if counts else 0
+            for start in range(0, len(rows), self._kind.encode_rows):
+                batch = rows.slice(start, self._kind.encode_rows)
                 place = (number << ROW_BITS) + first + start
                 encoded = self._kind.encode(batch, place, split)
                 if counts:

@@ -188,12 +188,16 @@ class Kind(ABC, Generic[Job]):
     def setup(self) -> None:
         """Make this copy ready to encode and to bound."""
 
+    def answers_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows of which each is one answer, of rows as they were read."""
+        return batch
+
     @abstractmethod
     def encode(self, batch: pa.RecordBatch, place: int, split: Split | None) -> Sifted[Any]:
         """Rows of a batch; those that break a rule are beside them.
 
         Args:
-            batch: the batch as it was read.
+            batch: rows of `answers_of`.
             place: number of its first row; the rows after it have the next ones.
             split: the split from which it was read; None: no file.
         """

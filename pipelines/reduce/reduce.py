@@ -486,6 +486,9 @@ class _Encode(_Sifting):
     def process(self, part: Part) -> Iterator[Any]:
         tally, first = Counter[str](), part.place & (1 << ROW_BITS) - 1
         rows = self._valid(part.found, f"{part.source}#{part.number}", tally)
+        if len(rows):
+            read, rows = len(rows), self._kind.answers_of(rows)
+            tally["rows_read"] += len(rows) - read
         if part.found.timeless is not None:
             votes = self._kind.votes_against(part.found.timeless, part.split)
             tally.update(votes.tally)
@@ -494,7 +497,7 @@ class _Encode(_Sifting):
         for start in range(0, len(rows), self._kind.encode_rows):
             batch = rows.slice(start, self._kind.encode_rows)
             encoded = self._kind.encode(batch, part.place + start, part.split)
-            valid = self._valid(encoded, f"{part.source}#row {first + start}", tally)
+            valid = self._valid(encoded, f"{part.source}#row {first}+{start}", tally)
             yield from self._sent(valid)
         yield TaggedOutput(TALLY, tally)
 

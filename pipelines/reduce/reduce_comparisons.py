@@ -20,12 +20,6 @@ from hushrank.pipelines.reduce.reduction_job import (
     Statistic,
     read_tally,
 )
-from hushrank.pipelines.reduce.stream_nights import (
-    Counting,
-    NightPeople,
-    PartitionOfPeople,
-    arrays_of_shards,
-)
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.catalogue import Naming
 from hushrank.transforms.common.encode import Comparisons, Sifted, encode_comparisons
@@ -43,6 +37,8 @@ from hushrank.transforms.comparisons.bound import (
     SQUARES_KEPT,
     UNITS_KEPT,
     Bounded,
+    Counting,
+    Pieces,
     bound_bucket,
     tally_of_weights,
 )
@@ -61,10 +57,10 @@ from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.places import read_whole
 from hushrank.transforms.storage.spill_file import Spill, SpillFile
 from hushrank.transforms.storage.split import Split
-from hushrank.transforms.streams.people_files import Shard
 
-if TYPE_CHECKING:  # loaded where people have more rows than fit into memory
-    from hushrank.transforms.comparisons.heavy_users import Pieces
+if TYPE_CHECKING:  # loaded for streams, and where people have more rows than fit into memory
+    from hushrank.pipelines.reduce.stream_nights import NightPeople, PartitionOfPeople
+    from hushrank.transforms.streams.people_files import Shard
 
 COMBINE = {
     Statistic.WIN_COUNTS: WinCountsFn,
@@ -83,12 +79,23 @@ class ComparisonsKind(Kind[ReduceComparisons]):
     def __init__(self, job: ReduceComparisons) -> None:
         """Raises `InputError` where the people of the night before are missing, or others."""
         super().__init__(job)
-        self._people = None if job.stream is None else NightPeople(job.stream)
+        self._people: NightPeople | None = None
+        if job.stream is not None:
+            from hushrank.pipelines.reduce import stream_nights
+
+            self._people = stream_nights.NightPeople(job.stream)
         self._bounds = replace(job.bounds, carried=_carried(job.columns))
 
     @property
     def reads_again(self) -> bool:
         return self.job.columns.event is not None
+
+    def answers_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not self.job.columns.pairs:
+            return batch
+        from hushrank.transforms.comparisons.pair_cells import answers_of_cells
+
+        return answers_of_cells(batch, self.job.columns)
 
     def encode(
         self, batch: pa.RecordBatch, place: int, split: Split | None
@@ -150,7 +157,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         self, shuffle_blocks: Iterable[OwnedShuffleBlock | PartitionOfPeople], spill: Spill | None
     ) -> Iterator[Sifted[Comparisons | None] | Shard]:
         for counting in self._counting(shuffle_blocks, spill):
-            if isinstance(counting, Shard):
+            if not isinstance(counting, Counting):
                 yield counting
                 continue
             if counting.tally:
@@ -204,10 +211,9 @@ class ComparisonsKind(Kind[ReduceComparisons]):
 
     def arrays(self, total: Any) -> Arrays:
         if self._people is not None:
-            parts = list(total[1])
-            shards = [part for part in parts if isinstance(part, Shard)]
-            (counts,) = (part for part in parts if not isinstance(part, Shard))
-            return {"counts": counts, **arrays_of_shards(shards)}
+            from hushrank.pipelines.reduce.stream_nights import arrays_of_night
+
+            return arrays_of_night(total[1])
         if isinstance(total, CovariateCounts):
             return total.arrays()
         if isinstance(total, dict):  # the total of weighted rows

@@ -25,6 +25,7 @@ from hushrank.privacy.randomness import Purpose, system_bits
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import EpsilonTable, read_epsilon_table
 from hushrank.transforms.common.randomisation import law_of_answers
+from hushrank.transforms.comparisons.pair_cells import answers_of_cells
 from hushrank.transforms.comparisons.privatize import (
     Answers,
     PrivateAnswers,
@@ -57,6 +58,10 @@ class AnswersKind(Kind[ReduceAnswers]):
             job.law.require(law_of_answers(job.randomisation, epsilons.low, epsilons.high))
         if epsilons.table is not None and self._table is None:
             self._table = read_epsilon_table(epsilons.table)
+
+    def answers_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = self.job.columns
+        return answers_of_cells(batch, columns) if columns.pairs else batch
 
     def encode(
         self, batch: pa.RecordBatch, place: int, split: Split | None

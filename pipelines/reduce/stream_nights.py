@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.stream_encoder import RowTerms, Terms
 from hushrank.transforms.common.catalogue import Naming
 from hushrank.transforms.common.sorting import Mask
+from hushrank.transforms.comparisons.bound import Counting, Pieces
 from hushrank.transforms.comparisons.shuffle import (
     Bucket,
     OwnedRows,
@@ -71,8 +72,6 @@ from hushrank.transforms.streams.stream_folder import COUNTING, delete_counting,
 
 if TYPE_CHECKING:
     from hushrank.privacy.stream import Stream
-    from hushrank.transforms.comparisons.bound import Admit
-    from hushrank.transforms.comparisons.heavy_users import Pieces
 
 NUMBERS, DIGESTS, PEOPLE = "shard_numbers", "shard_digests", "shard_people"
 
@@ -83,23 +82,6 @@ class PartitionOfPeople:
 
     number: int
     partitioning: Partitioning
-
-
-@dataclass(frozen=True, slots=True)
-class Counting:
-    """The rows of a bucket that count tonight.
-
-    Attributes:
-        pieces: all rows, some at a time; anew each time, at least one.
-        n_rows: number of the rows.
-        tally: tally of the rows that do not count.
-        admit: last choice among the rows that the bounds keep; None: all count.
-    """
-
-    pieces: Pieces
-    n_rows: int
-    tally: dict[str, int]
-    admit: Admit | None = None
 
 
 class NightPeople:
@@ -225,9 +207,13 @@ def _admitted(meter: RowMeter, rows: OwnedRows) -> Mask:
     return meter.admit(rows.owner_words, rows.short_pair)
 
 
-def arrays_of_shards(shards: Sequence[Shard]) -> dict[str, NDArray[Any]]:
-    """Arrays of the shards, as they are stored beside the counts of the same rows."""
+def arrays_of_night(parts: Iterable[Any]) -> dict[str, NDArray[Any]]:
+    """Arrays of a night's total: the counts, and the shards of the people who counted."""
+    found = list(parts)
+    shards = [part for part in found if isinstance(part, Shard)]
+    (total,) = (part for part in found if not isinstance(part, Shard))
     return {
+        "counts": total,
         NUMBERS: np.array([shard.number for shard in shards], np.int64),
         DIGESTS: np.array([shard.digest for shard in shards]),
         PEOPLE: np.array([shard.n_people for shard in shards], np.int64),
@@ -235,7 +221,7 @@ def arrays_of_shards(shards: Sequence[Shard]) -> dict[str, NDArray[Any]]:
 
 
 def shards_of_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Shard]:
-    """Rebuild the shards from the arrays of `arrays_of_shards`."""
+    """Rebuild the shards from the arrays of `arrays_of_night`."""
     columns = (arrays[name].tolist() for name in (NUMBERS, DIGESTS, PEOPLE))
     return [Shard(*each) for each in zip(*columns, strict=True)]
 

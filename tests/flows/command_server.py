@@ -79,11 +79,10 @@ def _load() -> None:
     for library in ("tests.draws", "hushrank.flows.interfaces.cli.main"):
         importlib.import_module(library)
     from hushrank.flows import reading
-    from hushrank.flows.run import reader_process
     from tests.flows.conftest import InProcessReader, InProcessReducer
 
     reading.Reader = InProcessReader  # type: ignore[misc, assignment]
-    reader_process.Reducer = InProcessReducer  # type: ignore[misc, assignment]
+    reading.Reducer = InProcessReducer  # type: ignore[misc, assignment]
 
 
 def _carry_out(asking: socket.socket, counts: Path) -> NoReturn:

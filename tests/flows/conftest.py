@@ -282,7 +282,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
             else:
                 super().reduce(job)
 
-    monkeypatch.setattr("hushrank.flows.run.reader_process.Reducer", Reducer)
+    monkeypatch.setattr("hushrank.flows.reading.Reducer", Reducer)
 
 
 @pytest.fixture

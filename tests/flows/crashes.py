@@ -29,11 +29,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hushrank.flows import reading as reduction
 from hushrank.flows import terminal
 from hushrank.flows.assembly import MEMORY
 from hushrank.flows.interfaces.cli.main import main
 from hushrank.flows.report import page as report
-from hushrank.flows.run import reader_process as reduction
 from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.context import Job, ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey

@@ -53,7 +53,7 @@ def run(survey: Survey, *options: str) -> None:
     from hushrank.flows.interfaces.cli.main import main
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hushrank.flows.run.reader_process.Reducer", Reducer)
+        patch.setattr("hushrank.flows.reading.Reducer", Reducer)
         try:
             main(["run", str(survey.config), "--direct", *options])
         except SystemExit as stop:

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hushrank.flows.interfaces.cli import ledger_commands
+from hushrank.flows.ledger.keys import make_key
 from tests.flows.conftest import ITEMS, Survey, answers
 from tests.flows.every_method import VARIANTS, rows_for, survey_of
 from tests.flows.forgeries import Forger, night_log, run
@@ -27,6 +29,7 @@ METERED = {
 }  # fmt: skip
 GROUPS = {"column": "team", "values": ["red", "blue"]}
 ONE_ROW = {"privacy__unit": "comparison", "privacy__max_contributions": None}
+NAMES = {"privacy__names_per_person": 2}
 ADDED = {"privacy__adjacency": "add-remove"}
 BOOKLETS = {"A": ITEMS[:3], "B": ITEMS[1:]}
 SPLIT = {"input__ties": "split"}
@@ -63,6 +66,17 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {"groups": {**GROUPS, "values": ["red", "grey"], "others": "whole"}},
     ),
     "counts of one row, groups, gaussian": ("noisy-counts, rho", {**ONE_ROW, "groups": GROUPS}),
+    "counts, names": (COUNTS, {"privacy__names_per_person": 3, "privacy__look": 0.1}),
+    "pairs, names": (PAIRS, NAMES),
+    "win-loss, names, added": (LOSSES, {**ADDED, **NAMES}),
+    "counts, heavy users, names": ("noisy-counts, gaussian", {**HEAVY, **NAMES}),
+    "spectral, names": ("spectral", {**NAMES, "privacy__look": 0.1}),
+    "totals, names": ("totals", NAMES),
+    "one-shot, names": ("one-shot", NAMES),
+    "trusted rankings, names": ("kemeny, user", NAMES),
+    "trusted sums, names": ("borda, user", NAMES),
+    "rounds, names": ("instant-runoff", NAMES),
+    "precincts, names": ("precinct-table", NAMES),
     "counts, weights": (COUNTS, WEIGHTS),
     "counts, heavy users": ("noisy-counts, gaussian", {**HEAVY, **SPLIT, **WEIGHTS}),
     "counts, heavy users, cap": ("noisy-counts, gaussian", {**HEAVY, "privacy__per_item_cap": 2}),
@@ -283,16 +297,24 @@ STREAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {},
         {**STREAM, "participations": 1, "show": {"window": 1}},
     ),
+    "stream, watched pair": (
+        "noisy-counts, rho",
+        {"schedule__alarms": {"pairs": [ITEMS[:2]]}},
+        STREAM,
+    ),
     "stream of metered rows": (PAIRS, {}, METERED),
     "stream of metered rows, all nights, groups": (
         PAIRS,
         {**ADDED, **SPLIT, "groups": GROUPS},
         {**METERED, "participation": {"rows": 3, "pair_gap": 1, "burst": 3}, "show": "cumulative"},
     ),
+    "stream, names": ("noisy-counts, gaussian", {**ADDED, **NAMES}, STREAM),
+    "stream of metered rows, names": (PAIRS, NAMES, METERED),
     "stream of groups": ("noisy-counts, rho", {"groups": GROUPS}, STREAM),
 }
 NIGHTLY = "counts of a night"
-ALL = [*KINDS, *STREAMS, NIGHTLY]
+OFFICER = "terms of an officer"
+ALL = [*KINDS, *STREAMS, NIGHTLY, OFFICER]
 
 
 OTHER_ROWS = {
@@ -308,6 +330,15 @@ OTHER_ROWS = {
 }
 
 
+def own_terms(survey: Survey) -> None:
+    """Have an officer open the budget of a survey and raise it: with officer.pem, officer.pub."""
+    private = survey.folder / "officer.pem"
+    (survey.folder / "officer.pub").write_text(make_key(private))
+    for epsilon, why in ((9.0, "board of 3 May"), (12.0, "second wave")):
+        survey.set(ledger__terms_key="officer.pub", ledger__epsilon=epsilon)
+        ledger_commands.terms(survey.config, private, why)
+
+
 def honest(name: str, folder: Path) -> Forger:
     """A release of that kind; a night of a stream is its second."""
     if name == NIGHTLY:
@@ -317,11 +348,17 @@ def honest(name: str, folder: Path) -> Forger:
         night_log(folder, str(FIRST))
         run(survey, "--date", str(FIRST))
         return Forger.of(survey)
+    if name == OFFICER:
+        survey = survey_of(COUNTS, folder, PEOPLE)
+        own_terms(survey)
+        run(survey)
+        return Forger.of(survey)
     if name in STREAMS:
         variant, changes, stream = STREAMS[name]
         survey = survey_of(variant, folder, PEOPLE).set(
-            **changes, input__paths=["log-{date}.parquet"], schedule={"stream": stream}
+            input__paths=["log-{date}.parquet"], schedule={"stream": stream}
         )
+        survey.set(**changes)
         for number in range(2):
             day = FIRST + timedelta(days=number)
             pq.write_table(_with_more(answers(PEOPLE)), folder / f"log-{day}.parquet")

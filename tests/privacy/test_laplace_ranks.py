@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from hushrank.privacy.laplace_ranks import (
+from hushrank.privacy.laplace_baselines import (
     GRID,
     laplace_rankings,
     rank_sensitivity,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hushrank.privacy.laplace_response import GRID, add_laplace
+from hushrank.privacy.laplace_baselines import GRID, add_laplace
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from tests.statistics import FALSE_POSITIVE_RATE, discrete_laplace_pmf, law_p_value
 

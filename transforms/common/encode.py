@@ -6,7 +6,7 @@ Pure: a batch in, a batch out. A row that breaks a rule is set aside with the re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -158,7 +158,8 @@ def encode_comparisons(
     """Encode one batch.
 
     Args:
-        batch: a batch with the columns that `columns` names.
+        batch: a batch with the columns that `columns` names; of a form, as `answers_of_cells`
+            returns it.
         columns: the role of each column.
         catalogue: the public items.
         keyed_hash: makes the pseudonyms of users and events; None: neither is needed.
@@ -210,7 +211,8 @@ def text_of_rejects(malformed: tuple[str, ...], schema: pa.Schema) -> pa.Table:
 
 def _all_valid(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons) -> bool:
     """Whether every row is valid, by a few passes over whole columns: the common case."""
-    if any(batch[name].null_count for name in columns.names() if name != columns.group):
+    answers = columns if not columns.pairs else replace(columns, pairs=())
+    if any(batch[name].null_count for name in answers.names() if name != columns.group):
         return False
     if missing(batch, columns.user).any() or missing(batch, columns.event).any():
         return False

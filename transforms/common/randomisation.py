@@ -8,8 +8,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from hushrank.privacy.laplace_ranks import rank_law
-from hushrank.privacy.laplace_response import response_law
+from hushrank.privacy.laplace_baselines import rank_law, response_law
 from hushrank.privacy.mallows import MOST_ITEMS, insertion_weights
 from hushrank.privacy.random_pairs import RandomPairs, law_of_epsilon
 from hushrank.privacy.randomized_response import (

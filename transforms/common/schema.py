@@ -47,10 +47,12 @@ NUMBERS = {  # roles of numbers
 WIDE_RANK = "wide rank"  # the role of an item's own column in a table of rankings
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
 PLACE = "places"  # the role of a column for a place, whose cells name the item there
+PAIR = "pairs"  # the role of a column for a pair of items, whose cells name the one that won
+LEFT_ITEM, RIGHT_ITEM, CHOICE = "left item", "right item", "choice"  # columns of such cells' rows
 OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
 PERSON_FEATURE = "person feature"  # the role of a public feature of the person who ranks
 MAYBE_FLOATS = frozenset(
-    {"user", "event", RANK, WIDE_RANK, OUTCOME, LENGTH, PERSON_FEATURE, "correct", WIDE_ITEM}
+    {"user", "event", RANK, WIDE_RANK, OUTCOME, LENGTH, PERSON_FEATURE, "correct", WIDE_ITEM, PAIR}
 )
 DECIMALS = frozenset(
     {*NUMBERS, RANK, WIDE_RANK, PERSON_FEATURE}
@@ -202,6 +204,9 @@ class ComparisonColumns(ByRole):
         most_units: the largest weight, in integer units (`privacy.units.UNITS`); 0 without weights.
         first: the item that was shown first; None: that is no covariate.
         features: the other covariates.
+        pairs: of a form with a column for each pair of items: the column, the left item and the
+            right one. Then `left`, `right` and `outcome` are columns of the rows that
+            `transforms.comparisons.pair_cells` makes of its cells.
     """
 
     left: str
@@ -216,6 +221,7 @@ class ComparisonColumns(ByRole):
     most_units: int = 0
     first: str | None = None
     features: tuple[Feature, ...] = ()
+    pairs: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def n_covariates(self) -> int:
@@ -224,12 +230,17 @@ class ComparisonColumns(ByRole):
 
     def item_names(self) -> list[str]:
         """The columns of few distinct values: items, outcomes, and the group."""
-        chosen = (self.left, self.right, self.outcome, self.winner, self.first, self.group)
+        items = [self.left, self.right, self.outcome, self.winner]
+        items = [name for name, _, _ in self.pairs] or items
+        chosen = (*items, self.first, self.group)
         return list(dict.fromkeys(name for name in chosen if name is not None))
 
     def roles(self) -> list[tuple[str, str]]:
         """Role and name of each column."""
-        chosen = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        of_cells = ("left", "right", "outcome") if self.pairs else ()
+        named = [field.name for field in fields(self) if field.name not in of_cells]
+        chosen = [(name, getattr(self, name)) for name in named]
+        chosen += [(PAIR, name) for name, _, _ in self.pairs]
         chosen += [(FEATURE, name) for each in self.features for name in (each.column, each.right)]
         return [(role, name) for role, name in chosen if isinstance(name, str)]
 
@@ -265,7 +276,7 @@ def check_schema(
             continue  # true and false are words
         problem = _type_problem(role, type_)
         if problem:
-            key = "" if role in (WIDE_ITEM, WIDE_RANK) else f" ({_key_of(role)})"
+            key = "" if role in (WIDE_ITEM, WIDE_RANK, PAIR) else f" ({_key_of(role)})"
             raise InputError(f"{path}: column {name}{key} {problem}")
 
 
@@ -418,8 +429,8 @@ def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
 
 
 def _type_problem(role: str, type_: pa.DataType) -> str | None:
-    if role in (WIDE_ITEM, WIDE_RANK, PLACE) and pa.types.is_null(type_):
-        return None  # nobody answered this item, or ranked it, or named an item at this place
+    if role in (WIDE_ITEM, WIDE_RANK, PLACE, PAIR) and pa.types.is_null(type_):
+        return None  # nobody answered this item or pair, or ranked it, or named an item here
     if pa.types.is_dictionary(type_):
         return _type_problem(role, type_.value_type)
     if pa.types.is_null(type_):

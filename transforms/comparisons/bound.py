@@ -10,7 +10,7 @@ With weights, the bound of a person is derived in `privacy.row_weights`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,6 +66,24 @@ def tally_of_weights(rows: Comparisons) -> dict[str, int]:
 
 
 Admit = Callable[[OwnedRows], Mask]
+Pieces = Callable[[], Iterable[OwnedRows]]  # all rows of a bucket, some at a time; anew each time
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """The rows of a bucket that may count.
+
+    Attributes:
+        pieces: all rows, some at a time; anew each time, at least one.
+        n_rows: number of the rows.
+        tally: tally of the rows that do not count.
+        admit: last choice among the rows that the bounds keep; None: all count.
+    """
+
+    pieces: Pieces
+    n_rows: int
+    tally: dict[str, int]
+    admit: Admit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ slices. Pure: works on one bucket at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +25,7 @@ from hushrank.transforms.comparisons.bound import (
     Admit,
     Bounded,
     Bounds,
+    Pieces,
     among_first,
     among_first_of_items,
     factored,
@@ -39,7 +40,6 @@ from hushrank.transforms.comparisons.bound import (
 )
 from hushrank.transforms.comparisons.shuffle import WORDS, OwnedRows
 
-Pieces = Callable[[], Iterable[OwnedRows]]  # all rows of a bucket, some at a time; anew each time
 Copies = NDArray[np.int64]
 
 

@@ -42,7 +42,7 @@ from hushrank.estimation.fit.weighted_pairs import (
     weighted_terms,
 )
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
-from hushrank.privacy.laplace_response import add_laplace
+from hushrank.privacy.laplace_baselines import add_laplace
 from hushrank.privacy.randomized_response import epsilon_of_answer, randomize
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.catalogue import Catalogue

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushrank.privacy.laplace_ranks import laplace_rankings
+from hushrank.privacy.laplace_baselines import laplace_rankings
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.random_pairs import Hide, PairAnswers, RandomPairs, answer_pairs
 from hushrank.privacy.randomness import RandomBits
@@ -234,7 +234,7 @@ def randomize_rankings(
 
     Guarantee: epsilon-ranking DP for each ranking with its own epsilon ([RDP] Lemmas 1 to 3),
     if `bits.safe`; between any two rankings of the same m items `mallows.whole_ranking_epsilon` or
-    `laplace_ranks.whole_ranking_epsilon`. Not hidden: which items were ranked, and how many.
+    `laplace_baselines.whole_ranking_epsilon`. Not hidden: which items were ranked, and how many.
 
     Args:
         rankings: true rankings.

@@ -23,7 +23,6 @@ import pyarrow as pa
 import scipy
 from numpy.typing import NDArray
 
-from hushrank.estimation.responses.item_graph import booklet_members
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue, Groups
 from hushrank.transforms.common.encode import Sifted
@@ -105,6 +104,8 @@ class SheetRules:
 
     def members(self) -> Mask:
         """Shape (booklets, n_items): which items each booklet has; at least one booklet."""
+        from hushrank.estimation.responses.item_graph import booklet_members
+
         return booklet_members(self.n_items, self.booklets or (range(self.n_items),))
 
 

@@ -44,7 +44,7 @@ is_in_memory = _system.is_in_memory
 access_of = _system.access_of
 make_private_folder = _system.make_private_folder
 private_files = _system.private_files
-account_number = _system.account_number
+account_name = _system.account_name
 # Processes and signals.
 STOPPING = _system.STOPPING
 OWN_GROUP = _system.OWN_GROUP

@@ -8,6 +8,7 @@ assert sys.platform != "win32"  # so that type checkers of Windows pass over thi
 
 import fcntl
 import os
+import pwd
 import resource
 import signal
 import stat
@@ -220,9 +221,12 @@ def private_files(*_: Path) -> Iterator[None]:
         os.umask(before)
 
 
-def account_number() -> str:
-    """The number of the account that runs this process; it may have no name."""
-    return f"uid {os.getuid()}"
+def account_name() -> str:
+    """Name of the account that runs this process, by its user id; the id if it has no name."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # as in a container
+        return f"uid {os.getuid()}"
 
 
 @contextmanager

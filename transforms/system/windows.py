@@ -309,9 +309,9 @@ def private_files(*paths: Path) -> Iterator[None]:
         _keep_to_owner(path, folder=False)
 
 
-def account_number() -> str:
-    """The number of the account that runs this process; it may have no name."""
-    return _text(_me()[0])
+def account_name() -> str:
+    """Name of the account that runs this process, with its domain."""
+    return _me()[1]
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def texts_of(config: SurveyConfig) -> dict[str, PageTexts]:
         raise ConfigError("collect: missing; add for example collect: {folder: answers}")
     own = _own_texts(config.collect.texts)
     where = str(config.collect.texts or "collect.texts")
-    names = frozenset(config.items.catalogue().names)
+    names = frozenset(config.items.catalogue.names)
     problems = [f"{where}: {text}" for text in _problems(own, names)]
     if problems:
         raise ConfigError("\n".join(problems[:12]))
@@ -235,7 +235,7 @@ def page_settings(config: SurveyConfig, pages: dict[str, PageTexts]) -> str:
         pages: the texts of every language, the usual one first.
     """
     collect, items, privacy = collect_of(config), config.items, config.privacy
-    names, labels = items.catalogue().names, items.labels()
+    names, labels = items.catalogue.names, items.labels()
     low, high = privacy.epsilon_range or (privacy.epsilon or 0.0, privacy.epsilon or 0.0)
     if privacy.epsilon is not None:
         low = high = privacy.epsilon

@@ -40,7 +40,7 @@ def show_look(console: Console, config: SurveyConfig, night: date | None, found:
         _say(console, note)
         console.print()
     _show_rows(console, found)
-    rows, names = config.input, config.items.catalogue().names
+    rows, names = config.input, config.items.catalogue.names
     if isinstance(rows, InputConfig) and found.set_aside and (said := rows.spelled_out(names)):
         _say(console, f"According to the settings, {said}.")
     if found.encoded:
@@ -127,7 +127,7 @@ def _show_lengths(console: Console, found: Look) -> None:
 def _show_exposure(console: Console, config: SurveyConfig, found: Look) -> None:
     counts = found.appearances
     total, n_items = int(counts.sum()), len(counts)
-    names = config.items.catalogue().names
+    names = config.items.catalogue.names
     order = np.argsort(-counts, kind="stable")
     console.print(Text("Appearances: valid rows in which an item occurs", style="bold"))
     ends = order if n_items <= 2 * MOST_ITEMS else [*order[:MOST_ITEMS], *order[-MOST_ITEMS:]]

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from hushrank.flows.ledger.ledger import Ledger
     from hushrank.privacy.accounting import Spend
 
+NOTICED = 0.02  # of epsilon: a smaller difference is rounding
+NOT_A_SUM = (
+    "What is left is the epsilon of the largest further release with Laplace noise that the total"
+    " allows. It need not add up to the total with what was spent, because costs compose."
+)
 Confirmed = Annotated[
     bool, typer.Option("--yes", help="Repair the ledger, and record that permanently.")
 ]
@@ -32,9 +37,27 @@ KeyOption = Annotated[
     Path | None,
     typer.Option("--public-key", metavar="FILE", help="Check signatures with this key (PEM)."),
 ]
+OfficerKey = Annotated[
+    Path | None,
+    typer.Option("--terms-key", metavar="FILE", help="Private key, if the terms belong to one."),
+]
+OwnerKey = Annotated[
+    Path, typer.Option("--terms-key", metavar="FILE", help="Private key to which the terms belong.")
+]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why; the text is published.")
+]
+Total = Annotated[
+    float | None,
+    typer.Option("--epsilon", help="The new total; by default the one in the YAML file."),
+]
 KeyOut = Annotated[
     Path, typer.Option("--out", metavar="FILE", help="The new file for the key; it must not exist.")
 ]
+TableOut = Annotated[
+    Path, typer.Option("--out", metavar="FILE", help="The table: .csv, .json or .parquet.")
+]
+LONGEST_REASON = 200  # characters
 
 
 def show(config: ConfigPath, as_json: AsJson = False) -> None:
@@ -56,6 +79,9 @@ def show(config: ConfigPath, as_json: AsJson = False) -> None:
         print_records(Console(), HISTORY_COLUMNS, (row.cells() for row in rows))
         show_balance(Console(), balance)
         if balance.releases:
+            left, total = balance.remaining_epsilon, balance.total
+            if abs(left + balance.spent_epsilon - total) > NOTICED:
+                Console().print(Text(NOT_A_SUM), soft_wrap=True)
             spent = f"Spent in total: epsilon {needed_text(balance.spent_epsilon)}."
             Console().print(Text(f"{spent} {rule_text(balance.rule)}"), soft_wrap=True)
         for text in told:
@@ -90,7 +116,7 @@ def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOptio
     section = checked.ledger
     # the public key is enough to verify, so the private key may be missing
     if public_key is not None:
-        section = section.model_copy(update={"signing_key": None})
+        section = section.model_copy(update={"signing_key": None, "terms_key": None})
     guards = Guards.of(section).for_reader(public_key).with_anchor(anchor)
     ledger, console = ledger_of(checked, guards), Console()
     ledger.balance()
@@ -105,10 +131,87 @@ def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOptio
 
 
 def key(out: KeyOut) -> None:
-    """Make a key that signs the ledger's lines, and print its public half."""
+    """Make a key that signs the ledger's lines or its terms, and print its public half."""
     from hushrank.flows.ledger.keys import make_key
 
     typer.echo(make_key(out.expanduser().absolute()), nl=False)
+
+
+def export(config: ConfigPath, out: TableOut) -> None:
+    """Write the whole ledger as one table for an auditor: terms, costs, methods, nights.
+
+    It has a row for each release, change of terms, alert and repair of every population of the
+    ledger, with who did it. Methods are those of releases in the output folder of this job. The
+    table holds what the ledger holds, and nothing of any row. Reads no rows and spends nothing.
+    """
+    from hushrank.flows.interfaces.cli.history_commands import write_whole
+    from hushrank.flows.ledger.export import ledger_table
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.release.archive import archived, load_archived
+    from hushrank.flows.release.history import export_bytes
+    from hushrank.flows.run.context import ledger_of
+
+    checked = load_config(config)
+    chain = ledger_of(checked).book().chain
+    releases = map(load_archived, archived(checked.output))
+    methods = {release.release_id: release.method for release in releases}
+    table = ledger_table(chain, str(checked.ledger.path), methods)
+    write_whole(out, export_bytes(table, out))
+    Console().print(Text(f"Wrote {out}: {table.num_rows:,} rows."), soft_wrap=True)
+
+
+def terms(config: ConfigPath, terms_key: OwnerKey, reason: Reason, epsilon: Total = None) -> None:
+    """Open a budget or change its total, as the holder of the key to which the terms belong.
+
+    With ledger.terms_key in the YAML file, only this command opens or changes the budget; a run
+    with other terms is refused. The new total is --epsilon; delta, refresh and lifetime_epsilon are
+    those of the YAML file. Report, certificate and verifier show each change, who made it and why.
+    To hand the terms over, set ledger.terms_key to the new public key and use the old private key.
+    """
+    from hushrank.flows.errors import ConfigError
+    from hushrank.flows.ledger.entries import Limits
+    from hushrank.flows.ledger.guards import Guards
+    from hushrank.flows.ledger.texts import limits_text
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.run.context import ledger_of, with_total
+
+    checked = with_total(load_config(config), epsilon)
+    ledger = ledger_of(checked, Guards.of(checked.ledger).with_officer(terms_key))
+    book = ledger.book()
+    if checked.ledger.terms_key is None and not book.chain.terms_key:
+        raise ConfigError(
+            f"{config}: ledger.terms_key is missing, so the terms would belong to nobody. Set it to"
+            " the file of the public key that hushrank ledger key printed. Nothing was changed."
+        )
+    before = book.account.terms
+    known = "nobody has opened it" if before is None else limits_text(Limits.of(before))
+    changed = ledger.set_terms(reason_of(reason), before)
+    console, now = Console(), limits_text(Limits.of(ledger.terms))
+    if not changed:
+        console.print(Text(f"Budget of {checked.name}: {now} already. Nothing was changed."))
+        return
+    console.print(Text(f"Budget of {checked.name} before: {known}. Now: {now}."), soft_wrap=True)
+    if epsilon is not None:
+        text = f"Write epsilon: {epsilon:g} into section ledger of {config}: a run with another"
+        console.print(Text(f"{text} total is refused."), soft_wrap=True)
+
+
+def reason_of(text: str) -> str:
+    """Check the reason of a change, which is published.
+
+    Raises:
+        ConfigError: it is empty, too long, or has a character that shows as nothing.
+    """
+    from hushrank.flows.errors import ConfigError
+    from hushrank.transforms.common.plain_text import hidden_character
+
+    reason = text.strip()
+    if not reason or len(reason) > LONGEST_REASON or hidden_character(reason) is not None:
+        raise ConfigError(
+            f"--reason: must be 1 to {LONGEST_REASON} visible characters on one line. Nothing was"
+            " changed."
+        )
+    return reason
 
 
 def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
@@ -124,14 +227,16 @@ def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
     show_balance(Console(), ledger.balance())
 
 
-def recover(config: ConfigPath, yes: Confirmed = False) -> None:
+def recover(config: ConfigPath, yes: Confirmed = False, terms_key: OfficerKey = None) -> None:
     """Repair a ledger that lost lines, whose key is lost, or whose dates are wrong.
 
     Without --yes the command only says what is wrong and what it would do. First put back the
     newest copy of the ledger, if there is one: spending that no copy records counts as not spent.
+    If the terms of the budget belong to a key (ledger.terms_key), only its holder repairs it.
     """
     from hushrank.flows.assembly import check_ledger
     from hushrank.flows.display import show_balance
+    from hushrank.flows.ledger.guards import Guards
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.confidential_folder import check_confidential
     from hushrank.flows.run.context import ledger_of
@@ -141,7 +246,10 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
     checked = load_config(config)
     if yes:  # this writes a checkpoint there
         check_confidential(checked.confidential)
-    ledger, inputs = ledger_of(checked), inputs_of(checked, make_key=yes)
+    ledger = ledger_of(checked, Guards.of(checked.ledger).with_officer(terms_key))
+    if yes:
+        ledger.require_officer(ledger.book(whole=False))
+    inputs = inputs_of(checked, make_key=yes)
     found, console = findings(checked, ledger, inputs), Console()
     for finding in found:
         console.print(Text(f"Wrong: {finding.text}."), soft_wrap=True)

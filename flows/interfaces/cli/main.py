@@ -389,7 +389,7 @@ COMMANDS: dict[str, dict[str, Command | str]] = {  # commands by panel, in the o
 }
 LEDGER_COMMANDS: dict[str, Command | str] = {
     name: f"ledger_commands.{name}"
-    for name in ("show", "forecast", "verify", "key", "cancel", "recover")
+    for name in ("show", "forecast", "verify", "export", "key", "terms", "cancel", "recover")
 }
 SURVEY_COMMANDS: dict[str, Command | str] = {
     name: f"survey_command.{name}" for name in ("build", "tokens", "demo")

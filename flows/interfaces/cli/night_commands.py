@@ -29,8 +29,8 @@ from hushrank.transforms.common.plain_text import short_message
 
 if TYPE_CHECKING:
     from hushrank.flows.nights.nights import NightResult
+    from hushrank.flows.reading import Reducer
     from hushrank.flows.run.context import Job
-    from hushrank.flows.run.reader_process import Reducer
     from hushrank.flows.run.stages import Outcome, Perform
 
 UNUSED = {"ctypeslib", "f2py", "ma", "polynomial", "test", "testing", "typing"}  # parts of numpy
@@ -110,7 +110,7 @@ def execution(
     console = Console(stderr=as_json)
     _show_step(console, "check", short_message(f"{config}"))
     check_address_space()
-    from hushrank.flows.run.reader_process import Reducer
+    from hushrank.flows.reading import Reducer
 
     # The child is started first: it loads its libraries beside this process.
     with Reducer() as reducer, ExitStack() as at_end:

@@ -39,6 +39,7 @@ from hushrank.flows.statement.sentences import (
     bounds,
     delta_sentence,
     graph_sentences,
+    name_sentences,
     never_protected,
     not_protected,
     who,
@@ -216,6 +217,7 @@ def _central_guarantee(survey: Survey) -> tuple[Iterator[str], Iterator[str]]:
         lost = chain(not_protected_by_counts(mechanism), lost)
     promised = chain(
         [first],
+        name_sentences(params),
         against_what(change, whole, what),
         graph_sentences(privacy.public_graph_statement),
         [delta_sentence(whole.delta, params.unit)] if whole.delta > 0 else [],
@@ -245,7 +247,7 @@ def _local_guarantee(config: SurveyConfig, charged: float) -> Iterator[str]:
     yield f"- Each {what} is changed by chance {where}."
     yield f"- The ledger is charged epsilon {charged:g} for {_charged_unit(config)}."
     if collect is not None and what == "answer":
-        most = collect.answers_of_a_person(config.input, len(config.items.catalogue()))
+        most = collect.answers_of_a_person(config.input, len(config.items.catalogue.names))
         yield f"- The page asks a respondent for at most {most} answers."
     yield "- The statement of each release says what is protected at which epsilon."
 

@@ -161,6 +161,8 @@ class PlanDocument(Document):
             without `--activity`, or the method takes no weights.
         limits: words for what limits the accuracy of the recommended setting, or else the last:
             sampling or privacy; null: no formula tells.
+        one_name: the recommended setting, or else the last, if each name were a person's only one;
+            null: the job takes it so already.
         ways_of_ties: ways of treating ties, at the setting of `compared`; empty: the job models no
             ties.
         spread: standard deviation of the true scores of the simulated items.
@@ -194,6 +196,7 @@ class PlanDocument(Document):
     why: str | None
     weights_gain: float | None
     limits: str | None
+    one_name: Reached | None
     ways_of_ties: tuple[WayOfTies, ...]
     spread: float
     seed: int
@@ -362,6 +365,7 @@ def plan_document(plan: SurveyPlan) -> PlanDocument:
         why=None if plan.best is None else plan.best.why,
         weights_gain=plan.weights_gain,
         limits=None if (limits := plan.limits) is None else limits.text,
+        one_name=None if (one := plan.one_name) is None else _reached(plan, plan.base, one),
         ways_of_ties=tuple(_ways_of_ties(plan)),
         spread=world.spread,
         seed=world.seed,

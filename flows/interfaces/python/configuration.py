@@ -76,8 +76,10 @@ class Keywords(TypedDict, total=False):
         already_private: whether the answers were privatised at the source, under unit local.
         method: method that computes the ranking.
         design: pairs that were asked about: balanced, random or any.
-        pairs: the pairs that people were asked about, if these are not all: a list of pairs of
-            items, or a CSV file with the columns left and right.
+        pairs: the columns of a form that ask about a pair of items each, such as
+            {"Tea or coffee?": ["Tea", "Coffee"]}, whose cells name one; or, of a log of answers,
+            the pairs that people were asked about, if these are not all: a list of pairs of items,
+            or a CSV file with the columns left and right.
         best: rank that is the best: lowest (the default; 1 is the first place) or highest.
         ties: rule for ties.
         unlisted: below, if the items that a ranking does not list are below those it lists, as on
@@ -135,7 +137,7 @@ class Keywords(TypedDict, total=False):
     already_private: bool
     method: str
     design: str
-    pairs: PathLike | Sequence[Sequence[str]]
+    pairs: PathLike | Sequence[Sequence[str]] | Mapping[str, Sequence[str]]
     ties: str
     unlisted: str
     not_ranked: Sequence[str | int]
@@ -210,6 +212,9 @@ def content_of(asked: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(f"{name}: unknown keyword. {_advice(name)}")
     content: dict[str, Any] = asked.get("settings") or {}
     for name, key in KEYS.items():
+        if name == "pairs" and isinstance(asked.get(name), Mapping):
+            _put(content, "input.layout", "pairs-wide", name)
+            key = "input.columns.pairs"
         if asked.get(name) is not None:
             _put(content, key, asked[name], name)
     if asked.get("items") is not None:
@@ -325,7 +330,8 @@ def _unanswered(content: Mapping[str, Any]) -> Iterator[tuple[str, Question]]:
     columns = answers["columns"]
     if privacy.get("already_private"):
         return
-    if answers["kind"] == "comparisons" and "winner" not in columns and not answers.get("words"):
+    clear = {"winner", "pairs"} & columns.keys() or answers.get("words")
+    if answers["kind"] == "comparisons" and not clear:
         sides = columns.get("left", "left"), columns.get("right", "right")
         yield "words", codes_of_result_question(columns.get("outcome", "outcome"), sides, NUMBERS)
     complete = all(path.lower().endswith(COMPLETE_ORDERS) for path in answers["paths"])
@@ -419,9 +425,7 @@ def _of_earlier_versions(
 def _is_known_as(survey: Survey, earlier: SurveyConfig) -> bool:
     """Whether the ledger knows this job only as that of an earlier version."""
     known = {each.config_hash for each in survey.ledger.known().account.attempts}
-    return known.isdisjoint(survey.config.job_hashes()) and not known.isdisjoint(
-        earlier.job_hashes()
-    )
+    return known.isdisjoint(survey.config.job_hashes) and not known.isdisjoint(earlier.job_hashes)
 
 
 def _without_look(config: SurveyConfig) -> SurveyConfig:

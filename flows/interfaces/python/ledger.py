@@ -15,7 +15,8 @@ from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.interfaces.python.table import Table
 from hushrank.flows.ledger.account import ReleaseState, account_of
-from hushrank.flows.ledger.entries import Balance, BudgetTerms, Open, Refresh, read_chain
+from hushrank.flows.ledger.approval import read_approved
+from hushrank.flows.ledger.entries import Balance, BudgetTerms, Open, Refresh
 from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.keys import load_signer
 from hushrank.flows.ledger.ledger import Ledger as Books
@@ -179,7 +180,7 @@ class Ledger:
         snapshot = backend.read()
         if snapshot.loss is not None:
             raise LedgerError(snapshot.loss)
-        yield from read_chain(snapshot.content, backend.place).entries
+        yield from read_approved(snapshot.content, backend.place).entries
 
     def _books(self) -> Books:
         """Open the ledger with the recorded terms of its population."""

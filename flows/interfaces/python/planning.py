@@ -120,7 +120,7 @@ class Inspection:
         self.valid = found.rows - found.set_aside.total()
         self.contributions, self.kept = found.contributions, found.kept
         self.people = None if found.people is None else dict(found.people)
-        names = config.items.catalogue().names
+        names = config.items.catalogue.names
         self.appearances = dict(zip(names, found.appearances.tolist(), strict=True))
 
     def show(self) -> None:

@@ -39,11 +39,11 @@ from hushrank.flows.interfaces.python.release import Release
 from hushrank.flows.interfaces.python.tables import batches_of, table_file
 from hushrank.flows.ledger.keys import LedgerKey, ledger_key
 from hushrank.flows.nights.nights import run_night
+from hushrank.flows.reading import Reducer
 from hushrank.flows.refit import fitted
 from hushrank.flows.refit.fitted import Fitted
 from hushrank.flows.run.context import Job, Survey
 from hushrank.flows.run.job import check_places, log_note, prepare_job, read_survey
-from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import Outcome, directly
 from hushrank.flows.terminal import Console
 from hushrank.transforms.tables.names import PYTHON, BeamSource

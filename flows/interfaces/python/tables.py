@@ -8,7 +8,7 @@ Values are private, so no message shows one, not even what a library says of a v
 convert. Names of columns and types are public.
 
 A table in memory becomes a file of the confidential area for as long as a run needs it. Rows are
-read by a child process (`flows.run.reader_process`), from files alone. So a table is written once
+read by a child process (`flows.reading`), from files alone. So a table is written once
 more, as Parquet, into a folder that only its owner can open, and deleted when the run ends, however
 it ends. If the process is killed, the next run deletes the file: its writer holds a lock on it as
 long as it lives.

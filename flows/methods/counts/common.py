@@ -167,14 +167,15 @@ def calibrate_stream(
     added = replace(params, adjacency=Adjacency.ADD_REMOVE)
     if isinstance(section.terms, RowTerms):  # what one row moves
         added = replace(added, max_contributions=1, per_item_cap=None)
-    n_items, n_groups = len(config.items.catalogue()), 1 if groups is None else len(groups)
+    n_items, n_groups = len(config.items.catalogue.names), 1 if groups is None else len(groups)
     one = of(added, n_items, config.comparisons.ties.row_weight, n_groups)
     try:
         stream = stream_of(params, one, section.terms, section.workload, section.bands)
     except ValueError as error:
         raise ConfigError(f"schedule.stream: {error}; raise the budget of the stream") from None
     spend = spend_of(params, stream.sensitivity.l2_squared)
-    return Calibration(stream.sensitivity, "stream_sensitivity", stream.law, spend), stream
+    names = params.names_per_person
+    return Calibration(stream.sensitivity, "stream_sensitivity", stream.law, spend, names), stream
 
 
 def terms_of(mechanism: CountMechanism, where: str) -> Terms:

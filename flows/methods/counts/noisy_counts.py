@@ -138,7 +138,7 @@ class NoisyCounts(GroupedMethod):
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
         """Noise for every win count."""
         params, ties = config.privacy.params(), config.comparisons.ties
-        n_items = len(config.items.catalogue())
+        n_items = len(config.items.catalogue.names)
         design = config.comparisons.design
         groups = groups_of(config, n_items, MOST_COUNTS)
         if (nights := calibrate_stream(config, win_counts_sensitivity, groups)) is not None:
@@ -178,7 +178,7 @@ class NoisyCounts(GroupedMethod):
             privacy=count_record(
                 WIN_COUNTS, mechanism, weight_parameters(drawn, mechanism, ranked_by)
             ),
-            released=ReleasedCounts.of(counts, config.items.catalogue().names),
+            released=ReleasedCounts.of(counts, config.items.catalogue.names),
             scale=Scale.WIN_SHARE,
             warnings=() if estimate.informative else (nothing,),
         )
@@ -189,7 +189,7 @@ class NoisyCounts(GroupedMethod):
         """Shares won in one group."""
         cells = shown_cells(drawn, mechanism, "counts")
         counts = WinCounts(cells.counts, mechanism.row_weight, confidential=False)
-        released = ReleasedCounts.of(counts, config.items.catalogue().names)
+        released = ReleasedCounts.of(counts, config.items.catalogue.names)
         return evidence_of_win_counts(counts, cells.law), released
 
     def noise_in_net_wins(self, mechanism: CountMechanism) -> float:

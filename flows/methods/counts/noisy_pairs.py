@@ -358,7 +358,7 @@ class NoisyPairs(GroupedMethod):
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
         """Noise for every entry of the matrix of wins, or on who won of each pair."""
         params, ties = config.privacy.params(), config.comparisons.ties
-        n_items, public = len(config.items.catalogue()), config.privacy.public_graph
+        n_items, public = len(config.items.catalogue.names), config.privacy.public_graph
         if ties is Ties.MODEL:
             return tie_outcomes.calibrate(config)
         _check_size(n_items, public=public)
@@ -449,7 +449,7 @@ class NoisyPairs(GroupedMethod):
         return Conclusion(
             estimate=estimate,
             privacy=count_record(PAIR_COUNTS, mechanism, parameters),
-            released=ReleasedPairs.of(counts, config.items.catalogue().names, asked),
+            released=ReleasedPairs.of(counts, config.items.catalogue.names, asked),
             scale=SCALE_OF_LINK[link.name],
             warnings=tuple(_warnings(ranked, estimate.informative, mechanism.params.private)),
         )
@@ -472,7 +472,7 @@ class NoisyPairs(GroupedMethod):
             by_chance=by_chance,
             clear=config.comparisons.design is Design.ANY,
         )
-        return evidence, ReleasedPairs.of(counts, config.items.catalogue().names)
+        return evidence, ReleasedPairs.of(counts, config.items.catalogue.names)
 
     def noise_in_net_wins(self, mechanism: CountMechanism) -> float:
         """Variance of (wins - losses) / 2 against n - 1 opponents, or the mean number asked."""
@@ -528,7 +528,7 @@ def _conclude_public(drawn: Arrays, mechanism: CountMechanism, config: SurveyCon
     return Conclusion(
         estimate=estimate,
         privacy=count_record(OUTCOME_COUNTS, mechanism, parameters),
-        released=ReleasedOutcomes.of(counts, config.items.catalogue().names),
+        released=ReleasedOutcomes.of(counts, config.items.catalogue.names),
         scale=SCALE_OF_LINK[fit.link],
         warnings=tuple(warnings),
     )

@@ -112,7 +112,7 @@ class OneShot(CountedMethod[OneShotMechanism]):
     def calibrate(self, config: SurveyConfig) -> OneShotMechanism:
         """Noise on every win count."""
         params, ties, k = config.privacy.params(), config.comparisons.ties, _k(config)
-        n_items = len(config.items.catalogue())
+        n_items = len(config.items.catalogue.names)
         try:
             noise = calibrate_one_shot(params, n_items, k, ties.row_weight)
         except ValueError as error:
@@ -133,7 +133,7 @@ class OneShot(CountedMethod[OneShotMechanism]):
         self, drawn: Arrays, mechanism: OneShotMechanism, config: SurveyConfig
     ) -> Conclusion:
         """The list as a ranking in which all other items share the last place."""
-        names = config.items.catalogue().names
+        names = config.items.catalogue.names
         best = [int(item) for item in drawn["items"]]
         return Conclusion(
             estimate=_list_as_estimate(best, len(names)),

@@ -91,7 +91,7 @@ class ReleasedTies(ReleasedRecord):
 
 def calibrate(config: SurveyConfig) -> CountMechanism:
     """Noise for the three counts of every pair."""
-    params, n_items = config.privacy.params(), len(config.items.catalogue())
+    params, n_items = config.privacy.params(), len(config.items.catalogue.names)
     if n_items > MOST_ITEMS:
         raise ConfigError(
             f"items: ties: model takes at most {MOST_ITEMS:,} items, got {n_items:,}; rank fewer"
@@ -126,7 +126,7 @@ def conclude(drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig) -> 
     return Conclusion(
         estimate=ranked.estimate,
         privacy=count_record(TIE_COUNTS, mechanism, parameters),
-        released=ReleasedTies.of(counts, config.items.catalogue().names),
+        released=ReleasedTies.of(counts, config.items.catalogue.names),
         scale=Scale.LOG_ODDS,
         warnings=tuple(_warnings(ranked, mechanism.params.private)),
         ties=TieRecord.of(model, ranked.tie),
@@ -144,7 +144,7 @@ def board(
     equals = 0.0 if whole.ties is None else whole.ties.equals / 100
     model = config.comparisons.tie_model
     evidence = evidence_of_ties(counts, mechanism.law, model, by_chance=by_chance, equals=equals)
-    return evidence, ReleasedTies.of(counts, config.items.catalogue().names)
+    return evidence, ReleasedTies.of(counts, config.items.catalogue.names)
 
 
 def _warnings(ranked: RankedTies, private: bool) -> Iterator[str]:

@@ -138,7 +138,7 @@ class WinLoss(GroupedMethod):
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
         """Noise for every count of wins and of losses."""
         params, ties = config.privacy.params(), config.comparisons.ties
-        n_items = len(config.items.catalogue())
+        n_items = len(config.items.catalogue.names)
         if n_items > MOST_DENSE_ITEMS:
             raise ConfigError(
                 f"items: method: win-loss takes at most {MOST_DENSE_ITEMS} items, got {n_items};"
@@ -180,7 +180,7 @@ class WinLoss(GroupedMethod):
         return Conclusion(
             estimate=estimate,
             privacy=count_record(WIN_LOSS_COUNTS, mechanism, {"link": link.name, **weights}),
-            released=ReleasedWinLoss.of(counts, config.items.catalogue().names),
+            released=ReleasedWinLoss.of(counts, config.items.catalogue.names),
             scale=SCALE_OF_LINK[link.name],
             warnings=tuple(
                 warnings_of(estimate, exposures, mechanism.design, private=mechanism.params.private)
@@ -195,7 +195,7 @@ class WinLoss(GroupedMethod):
             drawn["wins"], drawn["losses"], mechanism.row_weight, confidential=False
         )
         link = link_named(config.model.link)
-        released = ReleasedWinLoss.of(counts, config.items.catalogue().names)
+        released = ReleasedWinLoss.of(counts, config.items.catalogue.names)
         return evidence_of_win_loss(counts, mechanism.law, link), released
 
     def noise_in_net_wins(self, mechanism: CountMechanism) -> float:

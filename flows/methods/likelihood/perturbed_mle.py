@@ -125,7 +125,7 @@ def calibrate(config: SurveyConfig) -> EffectMechanism:
     try:
         calibrated = calibrate_covariate_mle(
             params,
-            len(config.items.catalogue()),
+            len(config.items.catalogue.names),
             len(covariates),
             ties.row_weight,
             config.model.gamma,
@@ -163,7 +163,7 @@ def conclude(drawn: Arrays, mechanism: EffectMechanism, config: SurveyConfig) ->
 
     estimate, effects = rank_with_covariates(released, mechanism.calibrated)
     nothing = NOT_INFORMATIVE if mechanism.params.private else NO_COMPARISONS
-    items = config.items.catalogue().names
+    items = config.items.catalogue.names
     return Conclusion(
         estimate=estimate,
         privacy=effects_record(mechanism),
@@ -206,7 +206,7 @@ def problems(config: Sections) -> Problems:
             )
     if config.privacy.public_graph:
         yield "privacy.public_graph", "not with covariates, which are protected; remove one of them"
-    n_items = len(config.items.catalogue())
+    n_items = len(config.items.catalogue.names)
     if n_items > MOST_ITEMS_WITH_COVARIATES:
         yield (
             "items",
@@ -312,7 +312,7 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
             _calibrated(config, rest),
             ties,
             stated,
-            calibrate_exposures(whole, share, len(config.items.catalogue()), ties.row_weight),
+            calibrate_exposures(whole, share, len(config.items.catalogue.names), ties.row_weight),
             shows_exposures=True,
             spend=Spend(epsilon=whole.epsilon, delta=whole.delta),
         )
@@ -363,7 +363,7 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
         """Ranking and intervals, from the scores, exposures and public numbers."""
         if isinstance(mechanism, EffectMechanism):
             return conclude(drawn, mechanism, config)
-        scores, names = drawn["scores"], config.items.catalogue().names
+        scores, names = drawn["scores"], config.items.catalogue.names
         if mechanism.shows_exposures:
             from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores_and_exposures
 
@@ -415,7 +415,7 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
         of epsilon, and the paper's constants only add noise. 0 where the noise is Gaussian, and
         where this is no such job or `calibrate` may refuse it.
         """
-        params, n_items = config.privacy.params(), len(config.items.catalogue())
+        params, n_items = config.privacy.params(), len(config.items.catalogue.names)
         usual = params.private and params.noise is NoiseKind.LAPLACE
         special = has_covariates(config) or params.weighted or config.privacy.public_graph
         if not usual or special or not 2 <= n_items <= MOST_DENSE_ITEMS:
@@ -482,7 +482,7 @@ def _by_expected_design(
 
 
 def _calibrated(config: SurveyConfig, params: PrivacyParams) -> PerturbedMle:
-    n_items = len(config.items.catalogue())
+    n_items = len(config.items.catalogue.names)
     if n_items > MOST_ITEMS:
         raise ConfigError(
             f"items: method: perturbed-mle takes at most {MOST_ITEMS} items, got {n_items};"
@@ -521,13 +521,19 @@ def _settings(config: SurveyConfig, n_items: int) -> MleSettings:
 
 
 def _problems(config: Sections) -> Problems:
+    if config.privacy.names_per_person > 1:
+        yield (
+            "privacy.names_per_person",
+            "is for methods that add noise to counts, as the proof here is of one name; set method:"
+            " noisy-pairs",
+        )
     yield from problems_of_unknown_meetings(config)
     if config.comparisons.covariates:
         yield from problems(config)
     link = config.model.link
     if link != "auto" and math.isinf(link_named(link).kappa1):
         yield "model.link", f"{link} {_REFUSED_LINK}"
-    model, n_items = config.model, len(config.items.catalogue())
+    model, n_items = config.model, len(config.items.catalogue.names)
     if model.c0 is not None and model.expected_comparisons is None and model.exposures is None:
         yield "model.c0", "chooses gamma by model.expected_comparisons; add it, or remove c0"
     if model.exposures is not None:

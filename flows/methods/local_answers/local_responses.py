@@ -63,7 +63,7 @@ from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.laplace_response import GRID
+from hushrank.privacy.laplace_baselines import GRID
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomized_response import attenuation, epsilon_of_answer, flip_thresholds
 from hushrank.privacy.randomness import RandomBits
@@ -151,7 +151,7 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
         return ReduceAnswers(
             files=files,
             columns=config.answer_columns(),
-            catalogue=config.items.catalogue(),
+            catalogue=config.items.catalogue,
             ties=mechanism.ties,
             epsilons=config.privacy.local_epsilons(),
             budget=config.privacy.answer_budget(),
@@ -180,7 +180,7 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
             warnings = (NOT_INFORMATIVE, *warnings)
         if self.randomisation is Randomisation.WEIGHTED:
             warnings = (*_dishonest(pairs, config), *warnings)
-        released = ReleasedSums.of(pairs, config.items.catalogue().names, _bins(pairs, config))
+        released = ReleasedSums.of(pairs, config.items.catalogue.names, _bins(pairs, config))
         order, shuffled = released.presentation, None
         if order is None:  # its sums are of few people, among whom an answer does not hide as well
             shuffled = _shuffled(pairs, mechanism, config.ledger.delta)
@@ -251,7 +251,7 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
                 NoisyAnswers(
                     mechanism="laplace-response",
                     what="each answer, before it is counted",
-                    derivation="hushrank.privacy.laplace_response.response_law",
+                    derivation="hushrank.privacy.laplace_baselines.response_law",
                     budget=budget,
                     at_source=guarantee.already_private,
                     grid=GRID,
@@ -284,7 +284,7 @@ def _dishonest(pairs: WeightedPairs, config: SurveyConfig) -> Iterator[str]:
     """A warning if honest answers do not give such sums."""
     found = impossible_shares(pairs)
     if found.items or found.pairs:
-        names = config.items.catalogue().names
+        names = config.items.catalogue.names
         named = name_list([names[item] for item in found.items[:MOST_NAMED]])
         about = f"; answers about {named}" if found.items else ""
         yield (
@@ -437,7 +437,7 @@ def _problems_of_debiased(config: Sections) -> Problems:
             "missing; input.columns.first needs the most answers of a person that count. Add for"
             " example max_contributions: 20",
         )
-    if (n_items := len(config.items.catalogue())) > MOST_MEASURED:
+    if (n_items := len(config.items.catalogue.names)) > MOST_MEASURED:
         yield (
             "input.columns.first",
             f"is for at most {MOST_MEASURED} items, got {n_items}; remove it",

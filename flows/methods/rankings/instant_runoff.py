@@ -46,7 +46,7 @@ class InstantRunoff(TrustedRankings):
 
     def calibrate(self, config: SurveyConfig) -> RankingCountMechanism:
         """Noise for every cell of every round."""
-        n_items, longest = len(config.items.catalogue()), longest_of(config)
+        n_items, longest = len(config.items.catalogue.names), longest_of(config)
         if n_items > MOST_ROUNDS + 1:
             raise ConfigError(
                 f"items: method: {self.facts.name} takes at most {MOST_ROUNDS + 1} items, because"

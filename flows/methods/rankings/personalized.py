@@ -58,7 +58,7 @@ class PersonalizedRankings(PrivateRankings):
 
     def calibrate(self, config: SurveyConfig) -> SyntheticMechanism:
         """The law of private answers, and the public features by which they are kept apart."""
-        features, names = _features_of(config), config.items.catalogue().names
+        features, names = _features_of(config), config.items.catalogue.names
         try:
             item_features = _item_features(config)
         except ValueError as error:
@@ -81,7 +81,7 @@ class PersonalizedRankings(PrivateRankings):
         self, drawn: Arrays, mechanism: SyntheticMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Fit the scores, and rank for the mean person."""
-        names, law = config.items.catalogue().names, mechanism.guarantee.pairs
+        names, law = config.items.catalogue.names, mechanism.guarantee.pairs
         features = mechanism.features
         if law is None or features is None:
             raise ValueError("answers of people with features have a law and the features")
@@ -134,7 +134,7 @@ def _features_of(config: SurveyConfig) -> PersonFeatures:
 
 def _item_features(config: SurveyConfig) -> Floats:
     """Features of items less their mean, in standard deviations, or the identity."""
-    names, given = config.items.catalogue().names, config.model.features_of_items()
+    names, given = config.items.catalogue.names, config.model.features_of_items()
     if given is None:
         return centred_features(None, len(names))
     values = given.of(names)
@@ -145,7 +145,7 @@ def _problems(config: Sections) -> Problems:
     privacy = config.privacy
     if config.rankings.person_features is None:
         yield "input.person_features", NO_FEATURES
-    rows, names = config.rankings, config.items.catalogue().names
+    rows, names = config.rankings, config.items.catalogue.names
     for name in rows.person_features or () if rows.layout == "wide" else ():
         if rows.columns.items is None and name in names:
             yield (

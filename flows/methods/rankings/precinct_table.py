@@ -113,7 +113,7 @@ class PrecinctTable(PlannedMethod[PrecinctMechanism]):
     def calibrate(self, config: SurveyConfig) -> PrecinctMechanism:
         """Noise for every number of every level."""
         groups, params = _groups_of(config), config.privacy.params()
-        n_items = len(config.items.catalogue())
+        n_items = len(config.items.catalogue.names)
         if (cells := len(groups) * n_items) > MOST_CELLS:
             raise ConfigError(
                 f"groups.values: {len(groups):,} precincts of {n_items:,} items are {cells:,}"
@@ -164,7 +164,7 @@ class PrecinctTable(PlannedMethod[PrecinctMechanism]):
         return Conclusion(
             estimate=estimate,
             privacy=precinct_record(mechanism),
-            released=ReleasedPrecincts.of(counts, config.items.catalogue().names),
+            released=ReleasedPrecincts.of(counts, config.items.catalogue.names),
             scale=Scale.VOTES,
             warnings=warnings,
             precincts=_record(counts, votes, mechanism, config),

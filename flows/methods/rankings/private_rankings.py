@@ -62,7 +62,7 @@ from hushrank.flows.statement.rankings import (
 from hushrank.flows.statement.record import Parameter
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
-from hushrank.privacy import laplace_ranks
+from hushrank.privacy import laplace_baselines
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.mallows import MOST_ITEMS, insertion_weights
@@ -212,7 +212,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         return ReduceRankings(
             files=files,
             columns=config.ranking_columns(),
-            catalogue=config.items.catalogue(),
+            catalogue=config.items.catalogue,
             contest=rankings.contest,
             max_length=guarantee.max_length,
             max_rankings=guarantee.max_rankings,
@@ -245,7 +245,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         no_order = bool(ranked.reason) and not publishes_plain_orders(config)
         if no_order:
             ranked = replace(
-                ranked, estimate=nothing_learned(np.zeros(len(config.items.catalogue())))
+                ranked, estimate=nothing_learned(np.zeros(len(config.items.catalogue.names)))
             )
         parameters = {"debiased": ranked.debiased, **told, **ranked.parameters}
         warnings = (*self._doubt(ranked), *of_levels, *ranked.warnings)
@@ -253,7 +253,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
             warnings = (NO_ORDER.format(ranked.reason),)
         elif not ranked.estimate.informative:
             warnings = (NO_RANKINGS,)
-        names = config.items.catalogue().names
+        names = config.items.catalogue.names
         return Conclusion(
             estimate=ranked.estimate,
             privacy=ranking_record(mechanism, parameters),
@@ -357,7 +357,7 @@ def _kemeny(drawn: LevelCounts) -> _Ranked:
 
 def refuse_too_many_items(config: SurveyConfig, facts: MethodFacts, most: int | None) -> None:
     """Raise ConfigError for a catalogue that a method cannot rank; None: it ranks any."""
-    n_items = len(config.items.catalogue())
+    n_items = len(config.items.catalogue.names)
     if most is not None and n_items > most:
         raise ConfigError(
             f"items: must be at most {most} with method: {facts.name}, got {n_items}; set method:"
@@ -426,14 +426,14 @@ def _levels(levels: RankingLevels | None) -> tuple[PairLevel, ...] | None:
 
 def _noisy_ranks(mechanism: SyntheticMechanism) -> NoisyRanks:
     guarantee = mechanism.guarantee
-    moved = laplace_ranks.rank_sensitivity(guarantee.max_length)
+    moved = laplace_baselines.rank_sensitivity(guarantee.max_length)
     return NoisyRanks(
         mechanism="laplace-ranks",
         what="each ranking, before it is counted",
-        derivation="hushrank.privacy.laplace_ranks.rank_sensitivity",
+        derivation="hushrank.privacy.laplace_baselines.rank_sensitivity",
         at_source=guarantee.already_private,
         longest=guarantee.max_length,
-        grid=laplace_ranks.GRID,
+        grid=laplace_baselines.GRID,
         sensitivity=IntegerSensitivity(l1=moved.l1, l2_squared=moved.l2_squared),
         epsilons=tuple(at_most(each) for each in ends(guarantee)),
         laws=laplace_laws(mechanism.law),

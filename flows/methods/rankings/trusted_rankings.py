@@ -142,7 +142,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         refuse_too_many_items(config, self.facts, self.most_items)
         params = config.privacy.params()
         longest, below = longest_of(config), _below(config)
-        groups = groups_of(config, len(config.items.catalogue()) ** 2, MOST_GROUPED_COUNTS)
+        groups = groups_of(config, len(config.items.catalogue.names) ** 2, MOST_GROUPED_COUNTS)
         n_groups = 1 if groups is None else len(groups)
         weights = self.weights(params, longest, below, n_groups)
         try:
@@ -197,7 +197,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
 
     def _board(self, name: str, counts: NoisyRankings, config: SurveyConfig) -> Board:
         """The ranking of one group, which follows from its own counts alone."""
-        names, estimate = config.items.catalogue().names, self.rank(counts, config).estimate
+        names, estimate = config.items.catalogue.names, self.rank(counts, config).estimate
         return Board(
             name=name,
             estimate=estimate,
@@ -220,11 +220,11 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         return Conclusion(
             estimate=ranked.estimate,
             privacy=ranking_count_record(self._words(mechanism), mechanism, ranked.parameters),
-            released=released_rankings(counts, config.items.catalogue().names),
+            released=released_rankings(counts, config.items.catalogue.names),
             scale=ranked.scale,
             warnings=warnings,
             election=(
-                election_record(counts, config.items.catalogue().names, config.rules)
+                election_record(counts, config.items.catalogue.names, config.rules)
                 if ranked.estimate.informative
                 else None
             ),
@@ -294,7 +294,7 @@ def counting_job(
     return CountRankings(
         files=files,
         columns=config.whole_ranking_columns(),
-        catalogue=config.items.catalogue(),
+        catalogue=config.items.catalogue,
         contest=rankings.contest,
         max_length=mechanism.longest,
         max_rankings=mechanism.params.max_contributions,
@@ -352,13 +352,13 @@ def _of_mean_places(survey: PlannedSurvey, length: int) -> float:
 
 def longest_of(config: SurveyConfig) -> int:
     """Most items of a ranking that counts."""
-    n_items = len(config.items.catalogue())
+    n_items = len(config.items.catalogue.names)
     return min(config.rankings.max_length or n_items, n_items)
 
 
 def _below(config: SurveyConfig) -> int | None:
     """Size of the catalogue if unlisted items count as below; None: they are unknown."""
-    return len(config.items.catalogue()) if config.rankings.unlisted is Unlisted.BELOW else None
+    return len(config.items.catalogue.names) if config.rankings.unlisted is Unlisted.BELOW else None
 
 
 def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> Ranked:

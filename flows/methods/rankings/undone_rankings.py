@@ -91,7 +91,7 @@ def impossible(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: b
     """Why the mechanism cannot be undone for sure, from public choices alone; empty: it can."""
     if (reason := no_law(guarantee, by_pairs=by_pairs)) or guarantee.pairs is not None:
         return reason
-    n_items, longest = len(config.items.catalogue()), guarantee.max_length
+    n_items, longest = len(config.items.catalogue.names), guarantee.max_length
     n_levels = 1 if guarantee.levels is None else len(guarantee.levels.levels)
     if n_levels * n_place_pairs(longest) * n_items**2 > MOST_BY_PLACE:
         apart = "" if n_levels == 1 else f", apart for {n_levels} levels of epsilon,"

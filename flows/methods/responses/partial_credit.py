@@ -139,7 +139,7 @@ def problems_of_points(config: Sections) -> Problems:
     rows = config.input
     if not isinstance(rows, ResponsesConfig) or rows.points is None:
         return
-    catalogue, most = config.items.catalogue(), config.privacy.max_contributions or 0
+    catalogue, most = config.items.catalogue, config.privacy.max_contributions or 0
     if config.privacy.unit is Unit.LOCAL:
         yield "input.points", "are not randomised one by one; write unit: user, or remove it"
     if config.model.bands is not None:
@@ -183,7 +183,7 @@ class PartialCredit(PlannedMethod[PointMechanism]):
 
     def calibrate(self, config: SurveyConfig) -> PointMechanism:
         """Noise on every number of sheets."""
-        catalogue = config.items.catalogue()
+        catalogue = config.items.catalogue
         problems = list(problems_of_sheets(config, "totals", MOST_STEPS))
         if len(catalogue) < FEWEST_ITEMS:
             problems.append(
@@ -238,7 +238,7 @@ class PartialCredit(PlannedMethod[PointMechanism]):
 
         With groups, all of it of all groups together, and the difficulties of each.
         """
-        counts, names, law = mechanism.counts, config.items.catalogue().names, mechanism.counts.law
+        counts, names, law = mechanism.counts, config.items.catalogue.names, mechanism.counts.law
         by_group = drawn[SHEETS].reshape(-1, mechanism.points.n_entries)
         totals = PointTotals(by_group.sum(axis=0), mechanism.points, confidential=False)
         found = estimate_partial_credit(totals, counts.whole_law)
@@ -260,7 +260,7 @@ class PartialCredit(PlannedMethod[PointMechanism]):
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Totals of a simulated test, whose items have their steps at one difficulty each."""
         shape = PointShape.of(
-            config.responses.points_of(config.items.catalogue()), config.privacy.params()
+            config.responses.points_of(config.items.catalogue), config.privacy.params()
         )
         entries = np.zeros((max(1, len(survey.shares)), shape.n_entries), np.int64)
         for group in range(len(entries)):

@@ -209,7 +209,7 @@ def _problems_of_sections(config: Sections) -> Problems:
     rows, settings = config.input, config.spectral or SpectralConfig()
     if not isinstance(rows, ResponsesConfig):
         return
-    for key, rule in rows.problems_of_key(config.items.catalogue()):
+    for key, rule in rows.problems_of_key(config.items.catalogue):
         yield f"input.{key}", rule
     if rows.points is not None:
         yield "input.points", "is for method: totals, not spectral; write method: totals"
@@ -223,7 +223,7 @@ def _problems_of_sections(config: Sections) -> Problems:
             "not beside input.booklets, which say which pairs are counted; remove this line",
         )
     most = config.privacy.max_contributions or 0
-    for key, rule in rows.problems_of_booklets(config.items.catalogue(), most):
+    for key, rule in rows.problems_of_booklets(config.items.catalogue, most):
         yield f"input.{key}", rule
 
 
@@ -316,7 +316,7 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
             mechanism.graph.booklets,
             chain=chain,
         )
-        names = config.items.catalogue().names
+        names = config.items.catalogue.names
         words = measurement_words(
             graph,
             counts.sensitivity,
@@ -336,7 +336,7 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
 
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Who was right on one item and wrong on another, in a simulated test."""
-        booklets = config.responses.booklet_codes(config.items.catalogue())
+        booklets = config.responses.booklet_codes(config.items.catalogue)
         return {"y": survey.right_wrong(replicate, booklets)}
 
     def attacked(self, mechanism: MeasurementMechanism) -> Attacked:
@@ -356,7 +356,7 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
 
 def problems_of_sheets(config: SurveyConfig, method: str, most_items: int) -> Iterator[str]:
     """Rules of a test whose people are protected, for a method of so many items at most."""
-    privacy, n_items = config.privacy, len(config.items.catalogue())
+    privacy, n_items = config.privacy, len(config.items.catalogue.names)
     if privacy.unit is not Unit.USER:
         yield f"privacy.unit: {privacy.unit} is not for test answers; write unit: user"
         return
@@ -383,9 +383,13 @@ def graph_choice(config: SurveyConfig) -> GraphChoice:
     Raises:
         ConfigError: no graph so sparse connects the items, or there are too few for the degree.
     """
-    settings, n_items, seed = _settings(config), len(config.items.catalogue()), config.job_hash()
+    settings, n_items, seed = (
+        _settings(config),
+        len(config.items.catalogue.names),
+        config.job_hash(),
+    )
     kind, reason = settings.graph, ""
-    if booklets := config.responses.booklet_codes(config.items.catalogue()):
+    if booklets := config.responses.booklet_codes(config.items.catalogue):
         return GraphChoice(
             kind=GraphKind.BOOKLETS,
             n_items=n_items,

@@ -93,7 +93,7 @@ PLAIN = (
 def _problems_of_sections(config: Sections) -> Problems:
     privacy, rows = config.privacy, config.input
     if isinstance(rows, ResponsesConfig):
-        for name, rule in rows.problems_of_key(config.items.catalogue()):
+        for name, rule in rows.problems_of_key(config.items.catalogue):
             yield f"input.{name}", rule
         for key in ("missing", "booklets", "points"):
             if getattr(rows, key) not in (None, Missing.UNSEEN):
@@ -291,7 +291,7 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
         return Conclusion(
             estimate=found.estimate,
             privacy=_record(mechanism, shuffled),
-            released=ReleasedRandomized.of(merged, config.items.catalogue().names),
+            released=ReleasedRandomized.of(merged, config.items.catalogue.names),
             scale=Scale.DIFFICULTY,
             warnings=tuple(_warnings(found, debiased=debiased)),
         )
@@ -351,7 +351,7 @@ def _thresholds(response: SplitResponse) -> Iterator[Threshold]:
 
 
 def _problems(config: SurveyConfig) -> Iterator[str]:
-    privacy, n_items = config.privacy, len(config.items.catalogue())
+    privacy, n_items = config.privacy, len(config.items.catalogue.names)
     if (privacy.max_contributions or 0) < 2:
         yield "privacy.max_contributions: must be at least 2 with method: spectral-rr"
         return
@@ -372,7 +372,7 @@ def _epsilon(config: SurveyConfig) -> float:
 
 
 def _answers(config: SurveyConfig) -> int:
-    return min(config.privacy.max_contributions or 0, len(config.items.catalogue()))
+    return min(config.privacy.max_contributions or 0, len(config.items.catalogue.names))
 
 
 def _warnings(found: SpectralEstimate, *, debiased: bool) -> Iterator[str]:

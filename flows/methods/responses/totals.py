@@ -173,12 +173,12 @@ def problems_of_totals(config: Sections) -> Problems:
     rows = config.input
     if not isinstance(rows, ResponsesConfig):
         return
-    for key, rule in rows.problems_of_key(config.items.catalogue()):
+    for key, rule in rows.problems_of_key(config.items.catalogue):
         yield f"input.{key}", rule
     if rows.points is not None:
         yield from problems_of_points(config)
         return
-    catalogue, most = config.items.catalogue(), config.privacy.max_contributions or 0
+    catalogue, most = config.items.catalogue, config.privacy.max_contributions or 0
     if rows.booklets:
         for key, rule in rows.problems_of_booklets(catalogue, most):
             yield f"input.{key}", rule
@@ -274,7 +274,7 @@ class Totals(PlannedMethod[TotalsMechanism]):
 
     def calibrate(self, config: SurveyConfig) -> TotalsMechanism:
         """Noise on every total of an item and every number of sheets."""
-        n_items = len(config.items.catalogue())
+        n_items = len(config.items.catalogue.names)
         problems = list(problems_of_sheets(config, "totals", MOST_ITEMS))
         if n_items < FEWEST_ITEMS:
             problems.append(
@@ -355,7 +355,7 @@ class Totals(PlannedMethod[TotalsMechanism]):
         counts, shape = mechanism.counts, mechanism.shape
         totals = _released(drawn, shape)
         found = estimate_from_totals(totals, counts.whole_law, _anchors_of(config))
-        names = config.items.catalogue().names
+        names = config.items.catalogue.names
         words = totals_words(
             config.responses.missing or Missing.UNSEEN,
             of_booklets=config.responses.booklets is not None,
@@ -371,7 +371,7 @@ class Totals(PlannedMethod[TotalsMechanism]):
 
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Totals of whole sheets, of a simulated test."""
-        booklets = config.responses.booklet_codes(config.items.catalogue())
+        booklets = config.responses.booklet_codes(config.items.catalogue)
         shape = _shape_of(config)
         entries = np.zeros((max(1, len(survey.shares)), shape.n_entries), np.int64)
         for group in range(len(entries)):
@@ -407,7 +407,7 @@ class Totals(PlannedMethod[TotalsMechanism]):
 
 
 def _shape_of(config: SurveyConfig) -> SheetShape:
-    catalogue = config.items.catalogue()
+    catalogue = config.items.catalogue
     return SheetShape.of(
         len(catalogue),
         config.responses.booklet_codes(catalogue),
@@ -418,7 +418,7 @@ def _shape_of(config: SurveyConfig) -> SheetShape:
 
 def _anchors_of(config: SurveyConfig) -> dict[int, float]:
     """Fixed difficulties by code of the item."""
-    anchors, names = config.model.anchors or {}, config.items.catalogue().names
+    anchors, names = config.model.anchors or {}, config.items.catalogue.names
     return {code: anchors[name] for code, name in enumerate(names) if name in anchors}
 
 
@@ -430,7 +430,7 @@ def _fit_of(
     if slopes is not None:
         told = [column.tolist() for column in (slopes.slope, slopes.low, slopes.high)]
     lines = zip(
-        config.items.catalogue().names, *(column.tolist() for column in columns), *told, strict=True
+        config.items.catalogue.names, *(column.tolist() for column in columns), *told, strict=True
     )
     return tuple(
         ItemFitRecord(
@@ -458,7 +458,7 @@ def _by_group(
     whole: Conclusion, drawn: Arrays, mechanism: TotalsMechanism, config: SurveyConfig
 ) -> Conclusion:
     """Difficulties in each group that has a name, from its own sheets, and how they differ."""
-    counts, items = mechanism.counts, config.items.catalogue().names
+    counts, items = mechanism.counts, config.items.catalogue.names
     names = () if counts.groups is None else counts.groups.names
     parts = [
         SheetTotals(entries, mechanism.shape, confidential=False)

@@ -203,7 +203,7 @@ def naive_ways(
         world: see `World`.
     """
     tried = with_setting(config, setting)
-    n_items = len(tried.items.catalogue())
+    n_items = len(tried.items.catalogue.names)
     if (
         config.input.kind != "comparisons"
         or config.privacy.unit is Unit.LOCAL

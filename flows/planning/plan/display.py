@@ -75,6 +75,8 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
         console.print(Text(_loss_text(loss)), soft_wrap=True)
     if plan.weights:
         console.print(Text(f"\n{plan.weights}"), soft_wrap=True)
+    if (one_name := plan.one_name) is not None:
+        console.print(Text(f"\n{_names_text(plan, one_name)}"), soft_wrap=True)
     if plan.ties:
         console.print(Text(f"\n{ties_text(plan.ties, plan.world)}"), soft_wrap=True)
     if plan.guarantees and plan.right:
@@ -331,6 +333,18 @@ def _loss_text(loss: Loss) -> str:
         f"{loss.method} is worse than a naive method here: {loss.naive.removeprefix('naive: ')} has"
         f" {_share(loss.theirs)} of the pairs in the right order, {loss.method} has"
         f" {_share(loss.ours)}. Naive methods have no intervals, and hushrank does not run them."
+    )
+
+
+def _names_text(plan: SurveyPlan, alone: Accuracy) -> str:
+    """Say what it costs to protect several names of a person together."""
+    names = plan.config.privacy.names_per_person
+    found = dict(plan.compared)[plan.compared[0][0]]
+    return (
+        f"Names: with names_per_person: {names} noise is about {names} times as wide. At"
+        f" epsilon {plan.base.epsilon:g} the typical error is {_error(found)}, and"
+        f" {_share(found.order)} of the pairs are in order; with one name per person it would be"
+        f" {_error(alone)}, and {_share(alone.order)}."
     )
 
 

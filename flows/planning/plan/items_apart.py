@@ -84,7 +84,7 @@ def people_needed(
         noise = max(few * FEW**2 - sampling * FEW, 0.0)
         names = () if config.groups is None else config.groups.values
         groups = 0 if config.groups is None else len(config.groups.groups())
-        n_items = len(config.items.catalogue())
+        n_items = len(config.items.catalogue.names)
         whole = _people(sampling, max(groups, 1) * noise, config, n_items, APART, LEVEL / 2)
         dif = None
         if len(names) > 1:

@@ -150,7 +150,7 @@ def limits_of(config: SurveyConfig, setting: Setting, world: World) -> Limits | 
 
 def _theorem(config: SurveyConfig, setting: Setting) -> tuple[str, float, float]:
     """The theorem for unit and kind of input, with its sampling and its privacy term."""
-    n, m, epsilon = len(config.items.catalogue()), setting.people, setting.epsilon
+    n, m, epsilon = len(config.items.catalogue.names), setting.people, setting.epsilon
     answers, log_n = answers_of(config, setting.answers), math.log(n)
     if config.input.kind == "comparisons" and config.privacy.unit is Unit.COMPARISON:
         met = 2 * m * answers / n  # n p of the paper: comparisons of an item
@@ -214,7 +214,7 @@ def gain_of_weights(
         return None
     if config.privacy.unit is not Unit.USER or config.privacy.public_graph:
         return None
-    n_items = len(config.items.catalogue())
+    n_items = len(config.items.catalogue.names)
     params = replace(
         config.privacy.params(),
         noise=NoiseKind.GAUSSIAN,
@@ -245,6 +245,13 @@ def weights_text(config: SurveyConfig, method: str, most: int, activity: Activit
         return f"{said}, and the job uses it."
     ready = privacy.noise is NoiseKind.GAUSSIAN and privacy.distinct_pairs
     return f"{said}, at the same guarantee; add it." if ready else f"{said}; it needs {NEEDED}."
+
+
+def one_name(config: SurveyConfig, base: Setting, world: World) -> Accuracy | None:
+    """Accuracy if each name were a person's only one; None: the job takes it so already."""
+    if config.privacy.names_per_person == 1:
+        return None
+    return accuracy_of(_with(config, names_per_person=1), base, world)
 
 
 LOCAL = {"comparisons": "debiased-rr", "responses": "spectral-rr"}  # methods by kind of input
@@ -345,6 +352,8 @@ def _alternatives(
         noise = NoiseKind.LAPLACE if gaussian else NoiseKind.GAUSSIAN
         bounding = Bounding.LEAVE_OUT if gaussian else privacy.bounding
         yield _with(config, noise=noise, delta=0.0 if gaussian else delta, bounding=bounding), own
+        if privacy.names_per_person > 1:  # which local privacy does not know
+            return
         if kind == "rankings":
             local = Unit.LOCAL in METHODS[own].facts.units
             yield _local(config), own if local else BY_PAIRS

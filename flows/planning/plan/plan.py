@@ -42,6 +42,7 @@ from hushrank.flows.planning.plan.limits import (
     activity_of,
     gain_of_weights,
     limits_of,
+    one_name,
     tried_guarantees,
     weights_text,
 )
@@ -304,6 +305,11 @@ class SurveyPlan:
         """Signal to noise with weights for heavy users divided by that without; None: not known."""
         method, activity = self.compared[0][0].method, self.world.activity
         return gain_of_weights(self.config, method, self.base.answers, activity)
+
+    @property
+    def one_name(self) -> Accuracy | None:
+        """`base` if each name were a person's only one; None: the job takes it so already."""
+        return one_name(self.config, self.base, self.world)
 
     @property
     def limits(self) -> Limits | None:

@@ -103,7 +103,7 @@ def _with_design(config: SurveyConfig, design: Design) -> SurveyConfig:
 
 def answers_of(config: SurveyConfig, most: int | None = None) -> int:
     """Answers (or rankings) of a person that count: L, or as many as the design allows."""
-    n_items = len(config.items.catalogue())
+    n_items = len(config.items.catalogue.names)
     answers = most or config.privacy.max_contributions or USUAL_ANSWERS[config.input.kind]
     if config.input.kind == "rankings":
         return answers
@@ -202,7 +202,7 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
     Raises:
         ConfigError: no such survey can exist.
     """
-    link, n_items = config.model.link, len(config.items.catalogue())
+    link, n_items = config.model.link, len(config.items.catalogue.names)
     try:
         return PlannedSurvey(
             n_items=n_items,

@@ -148,7 +148,7 @@ def world_of(
     if (asked := config.asked_design()) is not None:
         if given:
             raise ConfigError(f"{given}: input.pairs already lists the pairs; remove it")
-        pairs = asked.pairs(config.items.catalogue().names)
+        pairs = asked.pairs(config.items.catalogue.names)
         shown = tuple(pairs.sum(axis=1).tolist())
         exposed = Exposed(zipf=None, shown=shown, pairs=pairs, source="input.pairs")
     elif (public := exposures or stated) is not None:
@@ -162,7 +162,7 @@ def world_of(
 
 def _exposed(config: SurveyConfig, path: Path) -> Exposed:
     """Read a file of public exposures."""
-    names = config.items.catalogue().names
+    names = config.items.catalogue.names
     try:
         public = read_public_design(path)
         exposures = public.exposures(names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hushrank.flows.planning.propose.names import (
@@ -23,6 +23,7 @@ from hushrank.flows.planning.propose.names import (
     winner_and_loser,
     words_of,
 )
+from hushrank.flows.planning.propose.pairs import PairsGuess, guess_pairs
 from hushrank.flows.planning.propose.people import UserGuess, guess_user, known_user
 from hushrank.flows.planning.propose.questions import Reading
 from hushrank.transforms.common.encode import OUTCOME_TEXTS
@@ -40,6 +41,8 @@ _OF_A_SET = (
     "best and worst of a set count as one comparison, best against worst, so a set costs one of"
     " max_contributions"
 )
+
+NO_QUESTIONS: Mapping[str, str] = {}
 
 Sides = tuple[str, str]
 
@@ -67,6 +70,8 @@ class ColumnGuess:
         empty_winner: why a row may have no winner; empty: nothing suggests that.
         numbered: the column of items whose values that were read are whole numbers; None: none is.
         otherwise: further facts about the result that the person has to know; None: nothing.
+        asked: columns of a form that ask about a pair of items each; then the person alone is
+            another role. None: the file is no such form.
     """
 
     user: UserGuess | None = None
@@ -81,6 +86,7 @@ class ColumnGuess:
     empty_winner: str = ""
     numbered: str | None = None
     otherwise: str | None = None
+    asked: PairsGuess | None = None
 
     def known(self) -> dict[str, str]:
         """Column of each role that was found, except guesses."""
@@ -93,6 +99,8 @@ class ColumnGuess:
     def unknown(self) -> list[str]:
         """Roles that the person must fill in."""
         known = self.known().keys()
+        if self.asked is not None:
+            return [] if "user" in known else ["user"]
         needed = [("user", {"user"}), ("left", {"left", "loser"}), ("right", {"right", "loser"})]
         needed.append(("outcome", {"outcome", "winner"}))
         return [role for role, ways in needed if not ways & known]
@@ -114,13 +122,20 @@ class _Result:
     empty_winner: bool = False
 
 
-def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
+def guess_columns(
+    columns: Sequence[str], rows: Sequence[Row], questions: Mapping[str, str] = NO_QUESTIONS
+) -> ColumnGuess:
     """Guess roles from names; rows only decide how a result is written.
 
     Args:
         columns: names of columns, in the order of the file.
         rows: the first few rows; values as text, numbers or None.
+        questions: texts of a second header, by column; may be empty.
     """
+    if (asked := guess_pairs(columns, rows, questions)) is not None:
+        taken = [column for column, _, _ in asked.pairs]
+        user = guess_user(columns, rows, taken, row_a_person=True, may_be_last=False)
+        return ColumnGuess(user=user, asked=asked)
     sides, result = _sides_and_result(columns, rows)
     won_and_lost = winner_and_loser(columns)
     if result is not None and not _name_what_are_ids(won_and_lost, sides):

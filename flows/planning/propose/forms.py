@@ -18,6 +18,7 @@ from hushrank.flows.planning.propose.names import (
     texts_of,
     words_of,
 )
+from hushrank.flows.planning.propose.pairs import AS_PAIRS
 from hushrank.flows.planning.propose.rankings import PLACED, name_items
 from hushrank.transforms.common.plain_text import short_list
 
@@ -25,13 +26,10 @@ _AS_LONG = (
     "Write a row for each ranked item, with columns voter, candidate and rank, or a row for each"
     " ballot with a column for each place, as Rank 1, that holds a name"
 )
-_AS_PAIRS = "Write a row for each answer, with columns user, left, right and winner"
 _CLEAR_BALLOT = re.compile(r"Choice_\d+_\d+:.*:\d+:.*")
 _NUMBER = re.compile(r"\d+(?!.*\d)")
 _DECIMAL = re.compile(r"\s*[-+]?\d+,\d+\s*")
 _SEPARATORS = (";", "|", ">", "→", "≻", ",")
-# separators between the two names of a pair
-_BETWEEN = (" vs ", " v ", ".", ":", "_", "-", "/", ">", "|", " ")
 _OF_RATINGS = re.compile("ratings?|rates?|stars?|grades?|likert|helpful(?:ness)?(?:level)?")
 _RATED = frozenset({"item", "note", "movie", "film", "product", "book", "song", "artist", "post"})
 _WINS = re.compile("wins?|victories|siege|scores?|points?|goals?|runs?|votes?|punkte|tore")
@@ -53,26 +51,8 @@ def recorded_form(columns: Sequence[str]) -> str | None:
     if {"note", "id"} in words and any(each & {"helpful", "helpfulness"} for each in words):
         return (
             "these are ratings of notes, each by itself, which are not read. hushrank ranks from"
-            f" comparisons, rankings and test answers. {_AS_PAIRS}, if people compared notes"
+            f" comparisons, rankings and test answers. {AS_PAIRS}, if people compared notes"
         )
-    return None
-
-
-def columns_of_pairs(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """Say what to do with a column for each pair of items, such as A.B, A.C and B.C; None: no such.
-
-    Args:
-        columns: names, in the order of the file.
-        rows: the first few rows; values as text, numbers, lists or None.
-    """
-    for separator in _BETWEEN:
-        split = [(c, c.split(separator)) for c in columns if _is_pair(c.split(separator))]
-        split = [(c, parts) for c, parts in split if len(set(texts_of(rows, c))) <= 3]
-        items = Counter(part for _, parts in split for part in parts)
-        firsts, seconds = ({parts[side] for _, parts in split} for side in (0, 1))
-        if len(split) >= 3 and min(items.values()) >= 2 and firsts & seconds:
-            named = short_list([column for column, _ in split], 3)
-            return f"it has a column for each pair of items ({named}), not read. {_AS_PAIRS}"
     return None
 
 
@@ -138,10 +118,6 @@ def _is_marked(row: Row, column: str) -> bool:
     return text_of(row.get(column)) in ("1", "1.0")
 
 
-def _is_pair(parts: Sequence[str]) -> bool:
-    return len(parts) == 2 and all(part.strip() for part in parts) and parts[0] != parts[1]
-
-
 def _unnamed_places(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
     """Recognise three columns or more each of whose words stands in another one too."""
     words = {column: set(texts_of(rows, column)) for column in columns}
@@ -153,7 +129,7 @@ def _unnamed_places(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
     return (
         f"columns {short_list(found, 3)} name the same items, and no name says which place a column"
         " is. Call them Rank 1, Rank 2 and so on, the best one first, if that is what they are;"
-        f" otherwise: {_AS_PAIRS[0].lower()}{_AS_PAIRS[1:]}"
+        f" otherwise: {AS_PAIRS[0].lower()}{AS_PAIRS[1:]}"
     )
 
 
@@ -212,7 +188,7 @@ def _counts(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
         ):
             return (
                 f"columns {left} and {right} seem to hold wins or points of each side, which are"
-                f" not read. {_AS_PAIRS}; counts of several answers protect nobody"
+                f" not read. {AS_PAIRS}; counts of several answers protect nobody"
             )
     return None
 
@@ -234,7 +210,7 @@ def winners_beside_lists(columns: Sequence[str], rows: Sequence[Row], listed: st
         ):
             return (
                 f"column {listed} seems to list the items that were compared, and {column} the one"
-                f" that won, which is not read. {_AS_PAIRS}"
+                f" that won, which is not read. {AS_PAIRS}"
             )
     return None
 
@@ -247,5 +223,5 @@ def _ratings(columns: Sequence[str], rows: Sequence[Row]) -> str | None:
         return None
     return (
         f"column {rating[0]} seems to hold ratings of single items, which are not read. hushrank"
-        f" ranks from comparisons, rankings and test answers. {_AS_PAIRS}, if people compared items"
+        f" ranks from comparisons, rankings and test answers. {AS_PAIRS}, if people compared items"
     )

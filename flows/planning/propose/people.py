@@ -132,12 +132,14 @@ def guess_user(
     empty = empty_columns(rows, columns)  # columns without a value may hold anything
     free = [c for c in columns if c not in taken and c not in empty and words_of(c)]
     person = _TAKER if of_test else _PERSON
+    numbered = [column for column in free if words_of(column) in _NUMBERED]
     for pattern, confidence in ((person, Confidence.NAMED), (_GROUP, Confidence.GROUP)):
+        if confidence is Confidence.GROUP and row_a_person and len(numbered) == 1:
+            break  # people share an address, but not the id of their row
         found = [column for column in free if pattern.fullmatch(_whose(column))]
         if found:
             chosen = found if len(found) == 1 else [c for c in found if _is_identity_of(c, found)]
             return UserGuess(chosen[0], confidence) if len(chosen) == 1 else None
-    numbered = [column for column in free if words_of(column) in _NUMBERED]
     if len(numbered) == 1 and (row_a_person or repeats(rows, numbered[0])):
         return UserGuess(numbered[0], Confidence.NUMBERED)
     if may_be_last and len(free) == 1 and not numbered and _may_name_people(rows, free[0]):
@@ -229,9 +231,8 @@ def group_lines(column: str | None) -> Iterator[str]:
     if column is None:
         return
     yield f"# All rows are ranked together. To rank each {_in_comment(column)} too, at the same"
-    yield "# epsilon, remove the # of the next three lines and set method: win-loss, noisy-counts"
-    yield "# or noisy-pairs. Groups are public: name them from how answers were asked for, never"
-    yield "# from rows."
+    yield "# epsilon, remove the # of the next three lines. Groups are public: name them from how"
+    yield "# answers were asked for, never from rows."
     yield "# groups:"
     yield line("#   column", scalar(column))
     yield choose("#   values", "all public groups to rank, for example [English, German]")

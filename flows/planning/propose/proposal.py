@@ -18,7 +18,6 @@ from hushrank.flows.config.items import COMPLETE_ORDERS, PREFLIB_ENDINGS, read_i
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.planning.propose.columns import ColumnGuess, guess_columns, items_seen
 from hushrank.flows.planning.propose.forms import (
-    columns_of_pairs,
     recorded_form,
     unread_column,
     unread_table,
@@ -35,6 +34,7 @@ from hushrank.flows.planning.propose.names import (
     text_of,
     words_of,
 )
+from hushrank.flows.planning.propose.pairs import refuse_pairs
 from hushrank.flows.planning.propose.people import UserGuess, group_column, rounded_ids
 from hushrank.flows.planning.propose.questions import (
     Question,
@@ -162,13 +162,15 @@ def _guess(head: Head, kind: Kind | None) -> Guess | None:
     """Guess the likeliest reading, limited to `kind`; None: the rows could be anything."""
     columns, rows = head.columns, head.rows
     if kind is Kind.COMPARISONS:
-        return guess_columns(columns, rows)
+        return guess_columns(columns, rows, head.questions)
     if kind is Kind.RESPONSES:
         return guess_sheet(columns, rows, least=2) or guess_long(columns, rows, partial=True)
     if kind is Kind.RANKINGS:
         found = guess_places(columns, rows) or guess_wide(columns, rows, head.questions)
         return found or guess_rankings(columns, rows) or RankingGuess(layout="long")
-    compared = guess_columns(columns, rows)
+    compared = guess_columns(columns, rows, head.questions)
+    if compared.asked is not None:
+        return compared
     if compared.sides is not None and {"outcome", "winner"} & compared.known().keys():
         return compared
     if (placed := guess_places(columns, rows)) is not None:
@@ -216,9 +218,12 @@ def _refuse_header(source: Source, head: Head, guess: Guess | None) -> None:
 def _refuse_unread(source: Source, head: Head, guess: Guess | None) -> None:
     """Refuse a form that is not read, unless comparisons with a result or places were found."""
     columns, rows = head.columns, head.rows
-    told = recorded_form(columns) or columns_of_pairs(columns, rows)
+    asked = isinstance(guess, ColumnGuess) and guess.asked is not None
+    told = recorded_form(columns) or (None if asked else refuse_pairs(columns, rows))
     known = {} if guess is None else guess.known()
-    compared = isinstance(guess, ColumnGuess) and bool({"outcome", "winner"} & known.keys())
+    compared = asked or (
+        isinstance(guess, ColumnGuess) and bool({"outcome", "winner"} & known.keys())
+    )
     in_places = isinstance(guess, RankingGuess) and bool(guess.places)
     if told is None and not compared and not in_places:
         told = unread_table(columns, rows)
@@ -347,6 +352,7 @@ def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iter
     looks = f"{_described(guess)}{known}" if known else _described(guess).removesuffix(": ")
     told = bool(known) or (not isinstance(guess, ColumnGuess) and bool(guess.items))
     told = told or (isinstance(guess, RankingGuess) and bool(guess.places))
+    told = told or (isinstance(guess, ColumnGuess) and guess.asked is not None)
     yield f"{read} Looks like {looks}." if told and not unclear else read
     if unclear:
         yield (
@@ -361,15 +367,31 @@ def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iter
     others = [c for c in empty_columns(head.rows, head.columns) if c.strip() and c not in roles]
     if others:
         yield f"Nothing is known of {short_list(others, MOST_COLUMNS)}: empty in those rows."
+    yield from _items_told(head, guess, {*roles, *others})
+
+
+def _items_told(head: Head, guess: Guess, others: set[str]) -> Iterator[str]:
+    """Yield lines on the items, and on the columns that were taken for them.
+
+    Args:
+        others: columns that are no items.
+    """
     if isinstance(guess, ResponseGuess | RankingGuess) and guess.layout == "wide":
         names = [each if isinstance(each, str) else each[0] for each in guess.items]
         yield (
             f"{len(names)} columns are taken for items, {names[0]} to"
             f" {names[-1]}: check that nothing else is among them."
         )
-        free = [each for each in head.columns if each not in {*names, *roles, *others}]
+        free = [each for each in head.columns if each not in {*names, *others}]
         if isinstance(guess, ResponseGuess) and free:
             yield f"Not among them: {short_list(free, MOST_COLUMNS)}."
+        return
+    if isinstance(guess, ColumnGuess) and guess.asked is not None:
+        names = [column for column, _, _ in guess.asked.pairs]
+        yield (
+            f"{len(names)} columns ask about a pair of items, {names[0]} to {names[-1]}:"
+            f" {len(guess.asked.items)} items. Check that the names suit the cells."
+        )
         return
     seen = _items_seen(head, guess)
     yield (_NO_ITEMS if seen is None else f"{_items(seen)} found in those rows. {_NO_ITEMS}")
@@ -381,7 +403,8 @@ def _items(count: int) -> str:
 
 def _described(guess: Guess) -> str:
     if isinstance(guess, ColumnGuess):
-        return "comparisons: "
+        asked = "" if guess.asked is None else ", with a row a person and a column a pair of items"
+        return f"comparisons{asked}: "
     if isinstance(guess, RankingGuess):
         if guess.layout == "wide":
             return "rankings, with a row a ranking and a column an item: "

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hushrank.flows.planning.propose.columns import ColumnGuess
 from hushrank.flows.planning.propose.names import TIES, flow, line, scalar
+from hushrank.flows.planning.propose.pairs import PairsGuess
 from hushrank.flows.planning.propose.people import (
     Confidence,
     UserGuess,
@@ -144,6 +145,8 @@ def comparisons_lines(
         group: a column that may say which group a row is in.
     """
     of_user = may_name_people(columns, guess.user)
+    if guess.asked is not None:
+        return _pairs_lines(columns, guess, guess.asked, of_user)
     roles = _column_questions(_COMPARISON_ROLES, guess.unknown(), columns, _ADVICE, of_user)
     words = _words_question(guess)
     design, items = design_question(), _items_questions("compared", guess.numbered)
@@ -177,6 +180,47 @@ def comparisons_lines(
         budget="10",
         delta=_TOTAL_DELTA,
         questions=(*roles, *_any(words), design, *items, epsilon, bound),
+    )
+
+
+def _pairs_lines(
+    columns: list[str], guess: ColumnGuess, asked: PairsGuess, of_user: str
+) -> KindLines:
+    """Build the lines for a form with a column for each pair of items, which its header names."""
+    taken = {column for column, _, _ in asked.pairs}
+    free = [column for column in columns if column not in taken]
+    roles = _column_questions(_COMPARISON_ROLES, guess.unknown(), free, _ADVICE, of_user)
+    column, *sides = asked.pairs[0]
+    words = codes_of_result_question(column, sides, asked.readings) if asked.readings else None
+    design, epsilon = design_question(), epsilon_question()
+    named = (f"      {scalar(column)}: {flow(items)}" for column, *items in asked.pairs)
+    ties = "words for no preference, such as these; a cell with another word does not count"
+    pairs = f"a person answers {len(asked.pairs)} pairs at most; fewer need less noise"
+    return KindLines(
+        kind="comparisons",
+        input=(
+            line("  layout", "pairs-wide", "a row a person, a column a pair of items"),
+            "  columns:",
+            *_role_lines(_COMPARISON_ROLES, guess.known(), roles),
+            line("    pairs", "", "the two items of each column; a cell names one of them"),
+            *named,
+            *((words.line,) if words else (line("  words", f"{{tie: {flow(TIES)}}}", ties),)),
+            design.line,
+            line("  ties", "drop", "or split (half a win each), or random (a fair coin)"),
+        ),
+        items=("items:", line("  names", flow(asked.items), "as the columns name them")),
+        privacy=(
+            _unit_line(guess.user),
+            _ADJACENCY,
+            epsilon.line,
+            *_noise_lines("best where about 8 or more answers of a person count; else laplace"),
+            line("  max_contributions", str(len(asked.pairs)), pairs),
+            _DISTINCT,
+            _look_line(),
+        ),
+        budget="10",
+        delta=_TOTAL_DELTA,
+        questions=(*roles, *_any(words), design, epsilon),
     )
 
 

@@ -125,7 +125,7 @@ def _source(small: SurveyConfig, mechanism: Mechanism, exact: tuple[Arrays, ...]
 
 def items_of(config: SurveyConfig) -> int:
     """A catalogue as small as shows the most that the bounds allow."""
-    most, privacy = len(config.items.catalogue()), config.privacy
+    most, privacy = len(config.items.catalogue.names), config.privacy
     bound = privacy.max_contributions or 1
     if isinstance(config.input, RankingsConfig):
         return min(most, 5)
@@ -145,7 +145,7 @@ def items_of(config: SurveyConfig) -> int:
 
 
 def _people_of(small: SurveyConfig) -> list[Person]:
-    n_items = len(small.items.catalogue())
+    n_items = len(small.items.catalogue.names)
     if isinstance(small.input, RankingsConfig):
         return rankers(small, n_items)
     if isinstance(small.input, InputConfig):
@@ -168,11 +168,13 @@ def _counted(
 
 
 def rows_with(small: SurveyConfig, calibrated: Calibrated, person: Person) -> Columns:
-    """Return all rows of a log in which person 0 is this one."""
+    """Return all rows of a log in which this person has the names 0, -1 and so on, all alike."""
     others = _others(small, calibrated)
     if person.does == NOBODY:
         return others
-    own = {"user": np.zeros(len(next(iter(person.rows.values()))), np.int64), **person.rows}
+    names, n_rows = small.privacy.names_per_person, len(next(iter(person.rows.values())))
+    own = {name: np.concatenate([rows] * names) for name, rows in person.rows.items()}
+    own["user"] = -np.repeat(np.arange(names), n_rows)  # everybody else is 1 or more
     joined: Callable[[str], Any] = lambda name: np.concatenate([others[name], own[name]])  # noqa: E731
     if "ranking" in own:
         rankings = [*others["ranking"], *own["ranking"].tolist()]
@@ -181,7 +183,7 @@ def rows_with(small: SurveyConfig, calibrated: Calibrated, person: Person) -> Co
 
 
 def _others(small: SurveyConfig, calibrated: Calibrated) -> dict[str, Any]:
-    n_items = len(small.items.catalogue())
+    n_items = len(small.items.catalogue.names)
     if isinstance(small.input, InputConfig):
         return comparisons_by_others(small, _times(small, calibrated))
     if isinstance(small.input, RankingsConfig):
@@ -201,7 +203,7 @@ def _times(small: SurveyConfig, calibrated: Calibrated) -> int:
     flips = small.privacy.public_graph or (
         small.privacy.unit is Unit.COMPARISON
         and small.privacy.adjacency is Adjacency.REPLACE_ONE
-        and len(small.items.catalogue()) < 4
+        and len(small.items.catalogue.names) < 4
     )
     if ridge is None or flips:
         return FEW_TIMES

@@ -101,7 +101,7 @@ def _input_of(config: SurveyConfig, longest: int | None) -> dict[str, Any]:
         longest = longest or config.input.max_length
         own = {"layout": "list", "columns": {"user": "user"}, "max_length": longest}
         return kind | own | {"unlisted": config.input.unlisted}
-    if most_points := config.input.points_of(config.items.catalogue()):
+    if most_points := config.input.points_of(config.items.catalogue):
         kind["points"] = max(most_points)
     missing = config.input.missing
     return kind if missing is None else kind | {"missing": missing}
@@ -140,7 +140,7 @@ def _at_the_largest_epsilon(config: SurveyConfig, privacy: dict[str, Any]) -> di
 
 def _public_design(config: SurveyConfig, n_items: int, folder: Path) -> Path:
     design = config.model.design()
-    each = 2 * design.comparisons / len(config.items.catalogue()) if design is not None else 0
+    each = 2 * design.comparisons / len(config.items.catalogue.names) if design is not None else 0
     path = folder / "exposures.csv"
     lines = ["item,exposure", *(f"{item},{each!r}" for item in range(n_items))]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -271,7 +271,7 @@ def comparisons_by_others(config: SurveyConfig, times: int) -> dict[str, NDArray
     Wins of the items that always lose then pull at a fit with nearly all their force. One of them
     over 0 in the place of one of them over 2 moves item 1 twice as far: nothing moves a fit more.
     """
-    n_items = len(config.items.catalogue())
+    n_items = len(config.items.catalogue.names)
     pairs = np.array([(item + 1, item) for item in range(min(n_items - 1, 3))])
     each = 1 if config.privacy.distinct_pairs else config.privacy.max_contributions or 1
     each = min(each, config.privacy.per_item_cap or each)
@@ -301,7 +301,7 @@ def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
             ("a sheet that is set aside", NO_ANSWER),
         ):
             found.append(Person(does, {"item": items, "correct": np.full(n_items, answer)}))
-    if most_points := config.responses.points_of(config.items.catalogue()):
+    if most_points := config.responses.points_of(config.items.catalogue):
         rows = {"item": np.arange(n_items), "correct": np.array(most_points)}
         found.append(Person("all points on all", rows))
     if config.privacy.look is not None:

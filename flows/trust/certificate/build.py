@@ -23,7 +23,8 @@ from typing import Any
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.account import Attempt, Costs, account_of
-from hushrank.flows.ledger.entries import ALWAYS, Chain, period_at
+from hushrank.flows.ledger.approval import changes_of
+from hushrank.flows.ledger.entries import ALWAYS, Chain, ChangeTerms, Open, period_at
 from hushrank.flows.ledger.keys import load_signer
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import Sharing, sharing_of, together_with
@@ -47,6 +48,7 @@ from hushrank.flows.trust.certificate.model import (
     Rows,
     SameInput,
     Spends,
+    TermsSet,
     Total,
 )
 from hushrank.privacy.accounting import Spend, composed_epsilon, decimal_value
@@ -76,7 +78,6 @@ def _part(chain: Chain, ledger: Ledger, attempt: Attempt) -> LedgerPart | None:
     if own is None or account.terms is None:
         return None
     budget, period = account.terms, period_at(entries[-1].time, account.terms.refresh)
-    limit = budget.lifetime_epsilon
     then = replace(terms, other_people=own.others)  # as the release's own line says
     now, ever = (sharing_of(entries, then, own.inputs, span, place) for span in (period, ALWAYS))
     return LedgerPart(
@@ -87,19 +88,42 @@ def _part(chain: Chain, ledger: Ledger, attempt: Attempt) -> LedgerPart | None:
         attempt=own.number,
         entry=_position(chain, own),
         paid_by=_position(chain, account.attempt(own.of) or own),
-        budget=Budget(
-            epsilon=as_shown(budget.epsilon),
-            delta=as_shown(budget.delta),
-            refresh=budget.refresh,
-            lifetime_epsilon=None if limit is None else as_shown(limit),
-        ),
+        budget=_budget(budget),
         period_start=period.start,
         period_end=period.end,
         period=total(account.costs(period), budget.delta, budget.epsilon),
         lifetime=total(account.costs(ALWAYS), budget.delta),
         same_input=tuple(map(_same_input, now, ever, repeat(budget.delta))),
         together=total(together_with(account, ALWAYS, ever), budget.delta) if ever else None,
+        terms=_terms_set(chain, terms.population, attempt.seq),
     )
+
+
+def _budget(terms: Open | ChangeTerms) -> Budget:
+    limit = terms.lifetime_epsilon
+    return Budget(
+        epsilon=as_shown(terms.epsilon),
+        delta=as_shown(terms.delta),
+        refresh=terms.refresh,
+        lifetime_epsilon=None if limit is None else as_shown(limit),
+    )
+
+
+def _terms_set(chain: Chain, population: str, last: int) -> tuple[TermsSet, ...] | None:
+    """Who set the terms up to a line; None: they were never changed and nobody approved them."""
+    found = tuple(
+        TermsSet(
+            line=each.line,
+            time=each.time,
+            budget=_budget(each.what),
+            by=each.operator,
+            reason=each.what.reason,
+            approved_by=each.approved_by or None,
+        )
+        for each in changes_of(chain, population, last)
+    )
+    told = len(found) > 1 or any(each.approved_by for each in found)
+    return found if told else None
 
 
 def _position(chain: Chain, attempt: Attempt) -> Position:
@@ -217,7 +241,7 @@ def catalogue_digest(names: Sequence[str]) -> str:
 
 def domain_of(config: SurveyConfig, release: Release) -> Domain:
     """Sizes and bounds, as the release states them."""
-    privacy, names = config.privacy, config.items.catalogue().names
+    privacy, names = config.privacy, config.items.catalogue.names
     groups, stream = config.groups, release.stream
     return Domain(
         items=len(names),
@@ -228,6 +252,7 @@ def domain_of(config: SurveyConfig, release: Release) -> Domain:
             distinct_pairs=release.privacy.distinct_pairs,
             bounding=privacy.bounding.value,
             max_weight=None if privacy.max_weight is None else exact(privacy.max_weight),
+            names_per_person=release.privacy.names_per_person,
         ),
         groups=() if groups is None else groups.groups().names,
         other_rows=groups is not None and groups.groups().others,
@@ -275,7 +300,7 @@ def _rules(config: SurveyConfig) -> Iterator[str]:
     yield SPANS_LINES if rows.multiline else ONE_LINE
     yield FAILS if rows.on_bad_rows is BadRows.FAIL else SET_ASIDE
     yield OWN_BYTES
-    yield from rows.row_rules(config.items.catalogue().names)
+    yield from rows.row_rules(config.items.catalogue.names)
     if config.counted_pairs() is not None:
         yield "A row on a pair that was not asked about breaks a rule."
     if config.privacy.max_contributions is not None:
@@ -285,7 +310,7 @@ def _rules(config: SurveyConfig) -> Iterator[str]:
 def public_facts_of(config: SurveyConfig) -> Iterator[PublicFact]:
     """Yield what the guarantee takes for public because the operator says so."""
     privacy = config.privacy
-    digest = catalogue_digest(config.items.catalogue().names)
+    digest = catalogue_digest(config.items.catalogue.names)
     yield PublicFact(fact="the items, none of which was made from the answers", sha256=digest)
     if config.groups is not None:
         of_ballots = config.input.kind == "rankings"

@@ -41,7 +41,7 @@ from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.places import Place, read_whole
 
 FORMAT: Literal[1] = 1
-OPTIONAL_IN_LEDGER = ("lifetime_epsilon", "stated_by", "stated_at", "together")
+OPTIONAL_IN_LEDGER = ("lifetime_epsilon", "stated_by", "stated_at", "together", "terms")
 
 
 class Released(Part):
@@ -94,6 +94,8 @@ class Bounds(Part):
         distinct_pairs: a person's rows are on distinct pairs.
         bounding: rule for further rows: they are left out, or all rows weigh less.
         max_weight: the largest weight of a row; null: rows have no weights.
+        names_per_person: names of a person that are protected together, each with these bounds;
+            null: one.
     """
 
     max_contributions: Count | None
@@ -101,6 +103,7 @@ class Bounds(Part):
     distinct_pairs: bool
     bounding: Literal["leave-out", "weights"]
     max_weight: Rational | None
+    names_per_person: Count | None = None
 
 
 class Metered(Part):
@@ -275,6 +278,26 @@ class Budget(Part):
     lifetime_epsilon: Rational | None = None
 
 
+class TermsSet(Part):
+    """One entry that set the terms of the population.
+
+    Attributes:
+        line: its number in the ledger.
+        time: its time.
+        budget: the terms.
+        by: account that recorded it.
+        reason: reason, in the words of the officer; empty: none was given.
+        approved_by: id of the key whose holder approved it; null: the terms belonged to nobody.
+    """
+
+    line: Count
+    time: AwareDatetime
+    budget: Budget
+    by: str
+    reason: str
+    approved_by: str | None
+
+
 class LedgerPart(Part):
     """State of the ledger when this release was set aside, this release counted.
 
@@ -290,6 +313,8 @@ class LedgerPart(Part):
         same_input: other populations that had read the same input.
         together: total over all periods of this population and of those in `same_input`, if all
             were the same people; left out where there is none, and by older versions.
+        terms: who set the terms, oldest first; left out where they were never changed and nobody
+            approved them, and by older versions.
     """
 
     population: str
@@ -306,6 +331,7 @@ class LedgerPart(Part):
     lifetime: Total
     same_input: tuple[SameInput, ...]
     together: Total | None = None
+    terms: tuple[TermsSet, ...] | None = None
 
 
 class Certificate(Part):
@@ -346,7 +372,8 @@ class Certificate(Part):
         content = self.model_dump(mode="json")
         if self.ledger is not None:
             part = content["ledger"]
-            for each in (part, part["budget"], *part["same_input"]):
+            budgets = [each["budget"] for each in part["terms"] or ()]
+            for each in (part, part["budget"], *budgets, *part["same_input"]):
                 _leave_out(each, *OPTIONAL_IN_LEDGER)
         _leave_out(content, "audit")
         return json_text(content) + "\n"

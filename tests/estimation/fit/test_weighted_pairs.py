@@ -21,7 +21,7 @@ from hushrank.estimation.fit.weighted_pairs import (
     laplace_sums,
     weighted_sums,
 )
-from hushrank.privacy.laplace_response import GRID
+from hushrank.privacy.laplace_baselines import GRID
 from hushrank.privacy.randomized_response import flip_thresholds
 
 N = 5

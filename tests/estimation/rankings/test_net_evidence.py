@@ -15,7 +15,7 @@ from hushrank.estimation.rankings.net_evidence import (
     undone_nets,
 )
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
-from hushrank.privacy.laplace_ranks import laplace_rankings
+from hushrank.privacy.laplace_baselines import laplace_rankings
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits
 

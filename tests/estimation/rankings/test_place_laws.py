@@ -13,7 +13,7 @@ from hushrank.estimation.rankings.mechanism_choice import (
     laplace_places,
     mallows_places,
 )
-from hushrank.privacy.laplace_ranks import laplace_rankings
+from hushrank.privacy.laplace_baselines import laplace_rankings
 from hushrank.privacy.randomness import seeded_bits
 
 DRAWS = 200_000

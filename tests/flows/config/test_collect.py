@@ -167,4 +167,4 @@ def test_a_survey_closes_at_the_end_of_its_last_day(tmp_path, zone, closing):
     open_ended = load(tmp_path, kind, about=ABOUT)
     assert open_ended.collect is not None
     assert open_ended.collect.closing(open_ended.schedule) is None
-    assert config.job_hashes() == open_ended.job_hashes()
+    assert config.job_hashes == open_ended.job_hashes

@@ -187,6 +187,7 @@ BASE = changed(
     {
         "items": {"file": "items.csv"},
         "ledger.signing_key": "key.pem",
+        "ledger.terms_key": "officer.pub",
         "report": {"audit": "audit.json"},
         "observability": {
             "log": "log.jsonl",
@@ -196,11 +197,13 @@ BASE = changed(
         },
     },
 )
+KEYS = ("ledger.signing_key", "ledger.terms_key")
 NAMED_HERE = {
     SURVEY_FILE: "survey.yaml",
     "input.paths": "answers.csv",
     "items.file": "items.csv",
     "ledger.signing_key": "key.pem",
+    "ledger.terms_key": "officer.pub",
     "report.audit": "audit.json",
     "observability.log": "log.jsonl",
     "observability.metrics": "hushrank.prom",
@@ -233,9 +236,9 @@ def test_a_survey_names_both_settings_and_touches_nothing(folder):
         before = snapshot(folder)
         with pytest.raises(ConfigError) as refused:
             load_config(folder / "survey.yaml")
-        if not {one, other} <= {"output", "confidential", "ledger.path", "ledger.signing_key"}:
+        if not {one, other} <= {"output", "confidential", "ledger.path", *KEYS}:
             assert one in str(refused.value)
-        assert other in str(refused.value) or one in ("ledger.path", "ledger.signing_key")
+        assert other in str(refused.value) or one in ("ledger.path", *KEYS)
         assert snapshot(folder) == before
 
 

@@ -35,7 +35,7 @@ def job(folder: Path, items: Any = None, **rows: Any) -> SurveyConfig:
 
 def meanings(folder: Path, **rows: Any) -> dict[str, int]:
     config = job(folder, **rows)
-    words = config.comparisons.meanings(config.items.catalogue().names)
+    words = config.comparisons.meanings(config.items.catalogue.names)
     assert words is not None
     return dict(words.meanings)
 
@@ -91,7 +91,7 @@ def test_words_that_say_what_none_say_leave_the_job_as_it_is(tmp_path):
         told = job(tmp_path, columns=ARENA, words=words)
         assert told.job_hash() == plain.job_hash()
         assert told.job_hash(by_words=True) != plain.job_hash()
-        assert told.job_hash(by_words=True) in told.job_hashes()
+        assert told.job_hash(by_words=True) in told.job_hashes
     assert job(tmp_path, columns=ARENA | {"winner_values": own}).job_hash() == plain.job_hash()
     assert job(tmp_path, columns=ARENA, words={"tie": "even"}).job_hash() != plain.job_hash()
     wide = {"kind": "rankings", "layout": "wide"}

@@ -75,7 +75,7 @@ def test_the_contract_example_means_what_it_says(tmp_path):
     config = load_config(path)
     assert config.name == "campus-choice"
     assert config.input.paths == (f"{tmp_path}/survey/*.parquet",)
-    assert config.items.catalogue().names == (
+    assert config.items.catalogue.names == (
         *("Barcelona", "London", "Milano", "Paris", "St.Gallen", "Stockholm"),
     )
     params = config.privacy.params()
@@ -161,21 +161,21 @@ def test_names_that_yaml_could_take_for_something_else_stay_names():
     path.write_text(
         CONTRACT.replace("[Barcelona,", "[101, 007, No, yes, 12:30, 2026-11-20, ' x ',")
     )
-    names = load_config(path).items.catalogue().names
+    names = load_config(path).items.catalogue.names
     assert names[:7] == ("101", "007", "No", "yes", "12:30", "2026-11-20", "x")
 
 
 def test_items_by_count_and_by_file():
     Path("items.txt").write_text("London\nParis\n")
-    assert load(items={"count": 3}).items.catalogue().names == ("0", "1", "2")
-    assert load(items={"file": "items.txt"}).items.catalogue().names == ("London", "Paris")
+    assert load(items={"count": 3}).items.catalogue.names == ("0", "1", "2")
+    assert load(items={"file": "items.txt"}).items.catalogue.names == ("London", "Paris")
 
 
 def test_the_items_file_is_read_once(tmp_path):
     Path("items.txt").write_text("London\nParis\n")
     config = load(items={"file": "items.txt"})
     Path("items.txt").write_text("Rome\nOslo\n")
-    assert config.items.catalogue().names == ("London", "Paris")
+    assert config.items.catalogue.names == ("London", "Paris")
 
 
 def test_a_file_in_another_folder_starts_its_paths_there(tmp_path, monkeypatch):
@@ -215,7 +215,7 @@ UNKNOWN_KEYS = [
     (
         {"ledger.xyz": 1},
         "ledger.xyz: unknown key. Known here: path, epsilon, delta, refresh, alerts,"
-        " lifetime_epsilon, other_people, signing_key, anchor.",
+        " lifetime_epsilon, other_people, signing_key, terms_key, anchor.",
     ),
 ]
 WRONG_VALUES = [
@@ -441,6 +441,30 @@ BROKEN_RULES = [
     (
         {"items.names": ["Tie", "Bow"], "input.columns": {"winner": "w"}},
         "items: an item is named tie, which means a tie in column winner; rename it",
+    ),
+    (
+        {"privacy": {"unit": "comparison", "epsilon": 1.0, "names_per_person": 2}},
+        "privacy.names_per_person: is for unit: user; unit: comparison protects each row, whoever"
+        " gave it. Remove it, or set unit: user",
+    ),
+    (
+        {"privacy.names_per_person": 3, "method": "perturbed-mle"},
+        "privacy.names_per_person: is for methods that add noise to counts, as the proof here is of"
+        " one name; set method: noisy-pairs",
+    ),
+    (
+        {"privacy.names_per_person": 0},
+        "privacy.names_per_person: must be >= 1, got 0; write for example names_per_person: 3",
+    ),
+    (
+        {
+            "privacy": {"unit": "local", "epsilon": 1.0, "names_per_person": 2},
+            "method": "debiased-rr",
+            "input.ties": "random",
+        },
+        "privacy.names_per_person: is for unit: user; under unit: local each answer has noise of"
+        " its own, so for k names of a person divide epsilon, or the epsilons of the answers, by"
+        " k, and remove this",
     ),
     ({"top_k": 0}, "top_k: must be >= 1, got 0; write for example top_k: 3"),
     (

@@ -194,7 +194,7 @@ def old_release(request, survey, command, monkeypatch) -> str:
     id_ = ids_before(job)[0 if keyed else 1]
     with monkeypatch.context() as patch:
         patch.setattr(Job, "release_id", id_)
-        patch.setattr(SurveyConfig, "job_hashes", lambda config: (config.job_hash(),))
+        patch.setattr(SurveyConfig, "job_hashes", property(lambda config: (config.job_hash(),)))
         by_place = SurveyConfig.job_hash
         patch.setattr(SurveyConfig, "job_hash", lambda config: by_place(config, by_place=True))
         if not keyed:

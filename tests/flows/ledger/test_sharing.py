@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import itertools
 import json
 import os
@@ -16,6 +15,7 @@ import hushrank as hr
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.keys import MOST_FILES, InputNames, LedgerKey
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.ledger.operator import operator_name
 from hushrank.flows.ledger.texts import shared_text
 from hushrank.flows.release.identity import input_names
 from hushrank.privacy.accounting import Spend
@@ -114,7 +114,7 @@ def test_the_operator_may_state_that_the_people_are_others(survey, command):
     assert code == 0
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     told = (
-        f"The same input is read as zoo too. {getpass.getuser()} stated on {today} that the people"
+        f"The same input is read as zoo too. {operator_name()} stated on {today} that the people"
         " of zoo are others (ledger.other_people). Nobody checks that in the rows. If it is false,"
         " the people have lost epsilon 4.00 together."
     )
@@ -125,7 +125,7 @@ def test_the_operator_may_state_that_the_people_are_others(survey, command):
     budget = json.loads(command("ledger", "show", survey.config, "--json")[1])["budget"]
     assert budget["spent_with_shared"] == 4.0
     (stated,) = budget["other_people"]
-    assert (stated["population"], stated["by"]) == ("zoo", getpass.getuser())
+    assert (stated["population"], stated["by"]) == ("zoo", operator_name())
     assert stated["at"].startswith(today)
     survey.set(name="zoo", output="zoo", ledger__other_people=None, privacy__epsilon=1.0)
     code, printed = command("run", survey.config, "--direct")  # park has said it for both

@@ -104,7 +104,7 @@ class NoisyLosses(CountedMethod[CountMechanism]):
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
         params, ties = config.privacy.params(), config.comparisons.ties
-        n_items = len(config.items.catalogue())
+        n_items = len(config.items.catalogue.names)
         calibration = calibrate_win_counts(params, n_items, ties.row_weight)
         return CountMechanism.of(params, calibration, n_items, ties)
 
@@ -124,7 +124,7 @@ class NoisyLosses(CountedMethod[CountMechanism]):
             estimate=estimate,
             privacy=count_record(LOSSES, mechanism),
             released=ReleasedLosses(
-                losses=dict(zip(config.items.catalogue().names, losses.wins.tolist(), strict=True))
+                losses=dict(zip(config.items.catalogue.names, losses.wins.tolist(), strict=True))
             ),
             scale=Scale.WIN_SHARE,
         )
@@ -162,7 +162,7 @@ class FewItems(Method):
     )
 
     def resolve(self, config: SurveyConfig) -> Choice:
-        n_items = len(config.items.catalogue())
+        n_items = len(config.items.catalogue.names)
         if n_items > 3:
             return Choice(NoisyLosses(), f"{n_items} items are many")
         return METHODS["noisy-counts"].resolve(config)

@@ -91,7 +91,7 @@ def test_a_copy_in_another_place_and_a_file_that_is_gone_are_not_late(released, 
 
 def test_rows_of_a_window_and_entries_without_names_say_nothing(released):
     config = read_survey(released.config).config
-    known = ledger_of(config).nights(config.job_hashes())
+    known = ledger_of(config).nights(config.job_hashes)
     write(released, NIGHT, 1, 7)
     assert list(nights.late_files(config, known)) == [NIGHT]
     older = {night: replace(each, inputs=()) for night, each in known.items()}

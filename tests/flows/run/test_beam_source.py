@@ -161,9 +161,9 @@ def test_no_text_of_a_configuration_shows_a_password(job):
 
 
 def test_the_job_keeps_its_identity_when_source_and_version_change(job):
-    before = load_config(job.config).job_hashes()
+    before = load_config(job.config).job_hashes
     job.set(input__version="zoo 2", input__source={"type": "ReadFromJdbc"})
-    assert load_config(job.config).job_hashes() == before
+    assert load_config(job.config).job_hashes == before
 
 
 @pytest.mark.parametrize(

@@ -74,18 +74,7 @@ NOT_READ: dict[str, tuple[Lines, str]] = {
         WHOLE,
     ),
     "pairs": (
-        table(f"id,{','.join(PAIRS).format(*'...')}", lambda n: [n % 2, 1, (n + 1) % 2]),
-        A_PAIR,
-    ),
-    "pairs-vs": (
-        table(
-            f"user,{','.join(PAIRS).format(*[' vs '] * 3)}",
-            lambda n: ["A", "C" if n % 2 else "A", "B"],
-        ),
-        A_PAIR,
-    ),
-    "pairs-underscore": (
-        table(f"user,{','.join(PAIRS).format(*'___')}", lambda n: [n % 2, 1, 0]),
+        table(f"id,{','.join(PAIRS).format(*'...')}", lambda n: [f"no. {n % 2}", "first", "x"]),
         A_PAIR,
     ),
     "clear-ballot": (

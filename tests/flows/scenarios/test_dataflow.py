@@ -26,11 +26,11 @@ import yaml
 from apache_beam.portability.api import beam_runner_api_pb2
 from google.auth.credentials import AnonymousCredentials
 
+from hushrank.flows import reading
 from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.nights import dataflow_template
 from hushrank.flows.reading import ReadingError
-from hushrank.flows.run import reader_process
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.pipelines.reduce import kind as execution
@@ -202,7 +202,7 @@ def test_how_an_engine_ended_a_job_is_said_in_a_sentence(monkeypatch, tmp_path, 
     monkeypatch.setattr(execution, "_pipeline", lambda _: Ended())
     monkeypatch.setattr(reduce, "run", lambda _: execution.execute(job, lambda *_: None))
     with pytest.raises(ReadingError) as raised:
-        reader_process._reduce(job)
+        reading._reduce(job)
     assert str(raised.value) == f"{said} No budget was spent."
     assert cancelled == (["RUNNING"] if state == "RUNNING" else [])
     assert not (Path(job.confidential) / "error.txt").exists()

@@ -30,7 +30,7 @@ def jobs(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     with tarfile.open(request.param) as archive:
         archive.extractall(tmp_path, filter=as_kept)
     monkeypatch.setattr(Ledger, "clock", lambda _: NOW)
-    monkeypatch.setattr("hushrank.flows.run.reader_process.Reducer", InProcessReducer)
+    monkeypatch.setattr("hushrank.flows.reading.Reducer", InProcessReducer)
     return tmp_path
 
 

@@ -8,7 +8,6 @@ compared; every other word has to be as on the page.
 from __future__ import annotations
 
 import csv
-import getpass
 import os
 import re
 import subprocess
@@ -19,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from hushrank.flows.ledger.operator import operator_name
 
 CITIES = ["London", "Paris", "St.Gallen", "Barcelona", "Milano", "Stockholm"]
 STRENGTHS = [1.2, 0.2, 0.0, 0.0, -0.4, -0.8]
@@ -60,7 +61,7 @@ def commands(page: str) -> Iterator[tuple[str, list[str]]]:
 def normal(line: str) -> str:
     """A line without what differs from run to run."""
     line = re.sub(r"/\S*?/(out/|answers\.csv)", r"…/\1", line)
-    line = re.sub(r"\b[0-9a-f]{16}\b", "ID", line.replace(getpass.getuser(), "root"))
+    line = re.sub(r"\b[0-9a-f]{16}\b", "ID", line.replace(operator_name(), "root"))
     for city in CITIES:
         line = line.replace(city, "CITY")
     line = re.sub(r"\d+(\.\d+)?", "#", line)
@@ -79,6 +80,7 @@ HUSHRANK = f"""#!{sys.executable}
 import sys
 from pathlib import Path
 sys.path.append({str(Path(__file__).parents[3])!r})
+from hushrank.flows.ledger.operator import operator_name
 from hushrank.flows.interfaces.cli.main import main
 from tests.draws import same_draws
 if __name__ == "__main__":

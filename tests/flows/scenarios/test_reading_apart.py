@@ -25,9 +25,7 @@ import hushrank as hr
 from hushrank.flows import reading
 from hushrank.flows.config.items import read_items
 from hushrank.flows.errors import ConfigError, HushrankError
-from hushrank.flows.reading import Reader, ReadingError, read_apart
-from hushrank.flows.run import reader_process
-from hushrank.flows.run.reader_process import Reducer
+from hushrank.flows.reading import Reader, ReadingError, Reducer, read_apart
 from hushrank.pipelines.engine.runner import LEAST_MEMORY, hard_limit
 from hushrank.transforms.storage.files import list_files
 from hushrank.transforms.storage.places import nothing_half_written, temporary_name
@@ -98,9 +96,9 @@ def breaking(monkeypatch):
     def fail(way: str) -> None:
         monkeypatch.setenv("BREAK", way)
         monkeypatch.setattr(reading, "READING", broken_parsers.__name__)
-        first = (broken_parsers.__name__, *reader_process.LOADED_FIRST)
-        monkeypatch.setattr(reader_process, "LOADED_FIRST", first)
-        monkeypatch.setattr(reader_process, "Reducer", Reducer)
+        first = (broken_parsers.__name__, *reading.LOADED_FIRST)
+        monkeypatch.setattr(reading, "LOADED_FIRST", first)
+        monkeypatch.setattr(reading, "Reducer", Reducer)
         replace_all(forbidden, monkeypatch.setattr)
 
     return fail
@@ -156,7 +154,7 @@ def test_of_several_files_the_right_one_is_named(survey, real_data):
 
 def test_a_file_with_one_flipped_bit_costs_nothing(survey, command, monkeypatch, real_data):
     shutil.copy(real_data / "cases" / "abort" / "abort.parquet", survey.folder / "sent.parquet")
-    monkeypatch.setattr(reader_process, "Reducer", Reducer)
+    monkeypatch.setattr(reading, "Reducer", Reducer)
     survey.set(input__paths=["sent.parquet"], input__columns={"left": "left", "right": "right"})
     for _ in range(2):
         code, printed = command("run", survey.config, "--direct")

@@ -29,9 +29,9 @@ from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerFile
 from hushrank.flows.nights.nights import rank_nights
+from hushrank.flows.reading import Reducer
 from hushrank.flows.run.context import ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.terminal import STOPPING
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.transforms.common.schema import Ties
@@ -471,7 +471,7 @@ from pathlib import Path
 from typing import Any
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.methods.registry import METHODS
-from hushrank.flows.run.reader_process import Reducer, _reduce
+from hushrank.flows.reading import Reducer, _reduce
 from hushrank.flows.run.confidential_folder import make_confidential
 from hushrank.privacy.keyed_hash import SecretKey
 

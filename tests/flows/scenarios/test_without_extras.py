@@ -176,9 +176,7 @@ def test_dataflow_is_refused_where_its_client_is_missing(monkeypatch):
         output = None
         supersedes = ()
         runner = DataflowRunner(**DATAFLOW)
-
-        def job_hashes(self) -> tuple[str, ...]:
-            return ("",)
+        job_hashes = ("",)
 
     monkeypatch.setattr(job, "check_output", lambda *_, **__: None)
     monkeypatch.setattr(context, "audited_pairs", lambda _: None)

@@ -90,9 +90,9 @@ def test_the_job_file_reads_the_log(format_, named, tmp_path):
     files = list_files(job.input.paths)
     assert [file.path for file in files] == [str(path) for path in written.log]
     check_files(files, job.comparison_columns())
-    assert job.items.catalogue().names == spec.item_ids()
+    assert job.items.catalogue.names == spec.item_ids()
     assert job.privacy.max_contributions == 6
-    codes = job.items.catalogue().codes(READERS[format_](written.log[0])["item_i"].combine_chunks())
+    codes = job.items.catalogue.codes(READERS[format_](written.log[0])["item_i"].combine_chunks())
     assert (codes >= 0).all()
 
 

@@ -14,7 +14,7 @@ from hushrank.estimation.common.matrices import CellSums
 from hushrank.estimation.fit.chosen_epsilons import PLAIN, EpsilonBins, Weighing
 from hushrank.estimation.fit.weighted_pairs import weighted_pairs_of
 from hushrank.privacy.audit import audit_epsilon
-from hushrank.privacy.laplace_response import GRID
+from hushrank.privacy.laplace_baselines import GRID
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.randomisation import Randomisation
 from hushrank.transforms.comparisons.privatize import (

@@ -92,7 +92,7 @@ def test_a_run_says_something_before_it_loads_anything_heavy(tmp_path):
 def test_a_check_loads_no_engine():
     """Apache Beam and parts of scipy take longer to load than everything else together."""
     script = (
-        "import sys; from hushrank.flows.run import job, reader_process;"
+        "import sys; from hushrank.flows import reading; from hushrank.flows.run import job;"
         " print(*{'apache_beam', 'scipy.signal', 'scipy.stats'} & set(sys.modules))"
     )
     words = [sys.executable, "-c", script]

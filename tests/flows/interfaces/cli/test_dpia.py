@@ -32,6 +32,21 @@ def test_the_guarantee_is_that_of_the_release(survey, command, unit):
     assert f"epsilon 5 in each period (monthly), at delta 1e-06, for each {each}." in text
 
 
+@pytest.mark.parametrize("method", ["noisy-counts", "noisy-pairs"])
+def test_names_of_a_person_are_told(survey, command, method):
+    survey.set(method=method, privacy__names_per_person=3)
+    assert command("dpia", survey.config, "--out", survey.folder / "dpia.md")[0] == 0
+    said = (survey.folder / "dpia.md").read_text()
+    assert "A person may have up to 3 user names here" in said
+    assert "each name is protected as if" not in said
+    assert command("run", survey.config, "--direct")[0] == 0
+    privacy = json.loads((survey.folder / "out" / "release.json").read_text())["privacy"]
+    told = [each for each in (*privacy["statement"], *privacy["not_protected"]) if "name" in each]
+    assert len(told) == 2
+    assert all(each in said for each in told)
+    assert privacy["names_per_person"] == 3
+
+
 @pytest.mark.parametrize(
     "variant",
     [

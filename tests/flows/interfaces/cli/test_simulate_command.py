@@ -29,7 +29,7 @@ def test_the_defaults_make_a_survey_that_can_be_run(tmp_path):
         f"and the true scores to {folder}/truth.csv.\n"
         f"Next: hushrank run {folder}/survey.yaml\n"
     )
-    assert len(load_config(folder / "survey.yaml").items.catalogue()) == 50
+    assert len(load_config(folder / "survey.yaml").items.catalogue) == 50
 
 
 def test_every_option_reaches_the_log(tmp_path):

@@ -104,6 +104,21 @@ def test_the_command_takes_activity_and_says_the_gain(survey, command, monkeypat
     assert json.loads(printed)["weights_gain"] == pytest.approx(gain, rel=1e-4)
 
 
+def test_the_command_says_what_several_names_cost(survey, command, monkeypatch):
+    monkeypatch.setattr("hushrank.flows.planning.plan.survey.MOST", 12)
+    survey.set(method="noisy-pairs", privacy__names_per_person=4)
+    asked = ("plan", survey.config, "--people", 300, "--epsilon", 1, "--target", "order=0.1")
+    code, printed = command(*asked, "--json")
+    assert code == 0, printed
+    found = json.loads(printed)
+    assert found["one_name"]["error"] < found["recommended"]["error"]
+    code, printed = command(*asked)
+    assert code == 0, printed
+    assert "with names_per_person: 4 noise is about 4 times as wide" in " ".join(printed.split())
+    survey.set(privacy__names_per_person=1)
+    assert json.loads(command(*asked, "--json")[1])["one_name"] is None
+
+
 @pytest.mark.parametrize("level", ["0", "x", "3:0", "3:x", "2.5", "3:inf"])
 def test_bad_activity_is_refused(level):
     with pytest.raises(ConfigError, match="--activity must be a number of answers"):

@@ -186,7 +186,7 @@ def test_sampling_and_privacy_add_up_and_are_equal_where_the_plan_says(survey, m
     assert there.privacy == pytest.approx(there.sampling, rel=0.05)
     assert limits_of(config, replace(setting, epsilon=0.05), world).privacy_rules
     assert not limits_of(config, replace(setting, people=10**6), world).privacy_rules
-    n_items = len(config.items.catalogue())
+    n_items = len(config.items.catalogue.names)
     assert limits.their_privacy == pytest.approx(n_items * math.log(n_items) / 500)
     assert limits.their_sampling == pytest.approx(math.sqrt(n_items * math.log(n_items) / 500))
 

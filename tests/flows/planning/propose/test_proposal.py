@@ -264,12 +264,6 @@ def test_a_column_name_that_a_terminal_would_obey_is_not_proposed():
             "a.csv.gz: not a complete gzip file (truncated or damaged). Write it again.",
         ),
         (
-            "a.json",
-            b"[]",
-            "a.json: is JSON; JSON Lines, with one object a line, are read. Of one list of objects"
-            " make them with: jq -c '.[]' a.json > a.jsonl",
-        ),
-        (
             "a.ods",
             b"PK",
             "a.ods: is a spreadsheet; save it as .xlsx, or as CSV (UTF-8, columns separated by"
@@ -357,7 +351,7 @@ def test_a_preflib_file_names_its_items_and_leaves_two_choices(tmp_path, monkeyp
     text = choose(proposal.text, {"unlisted": "below", "epsilon": "2.0"})
     Path("survey.yaml").write_text(text)
     config = load_config(Path("survey.yaml"))
-    assert config.items.catalogue().names == ("Ada", "Bo")
+    assert config.items.catalogue.names == ("Ada", "Bo")
     assert config.rankings.ties == "random"
     Path("board.soc").write_text(header + "3: 2,1\n2: 1,2\n")
     complete = propose_config(Path("board.soc"), Path("survey.yaml"))

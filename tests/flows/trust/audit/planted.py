@@ -84,6 +84,18 @@ JOBS: dict[str, Settings] = {
     "counts, groups": job(
         COMPARED, USER, "noisy-counts", groups={"column": "g", "values": ["a", "b", "c"]}
     ),
+    "counts, names": job(COMPARED, {**USER, "look": 0.1, "names_per_person": 2}, "noisy-counts"),
+    "pairs, names": job(
+        COMPARED, {**GAUSSIAN, "distinct_pairs": True, "names_per_person": 3}, "noisy-pairs"
+    ),
+    "spectral, names": job(TESTED, {**USER, "names_per_person": 2}, "spectral"),
+    "borda, names": job(RANKED, {**TRUSTED, "names_per_person": 2}, "borda"),
+    "stream, names": job(
+        {**COMPARED, "paths": ["rows-{date}.csv"]},
+        {**GAUSSIAN, "names_per_person": 2},
+        "noisy-counts",
+        schedule={"stream": STREAM},
+    ),
     "counts, look": job(COMPARED, {**USER, "look": 0.1}, "noisy-counts"),
     "counts, weights": job(
         {**COMPARED, "columns": {"weight": "w"}},
@@ -259,6 +271,11 @@ def one_level_is_charged(patch: pytest.MonkeyPatch) -> None:
         return calibrate(params, longest, {Counted.PRECINCTS: weights[Counted.PRECINCTS]})
 
     patch.setattr(precinct_table, "calibrate_rankings", too_little)
+
+
+def names_are_people(patch: pytest.MonkeyPatch) -> None:
+    """Noise as if nobody had a second name."""
+    patch.setattr(Sensitivity, "of_names", lambda one, names: one)
 
 
 def same_noise(counts: Any, law: NoiseLaw, bits: Any) -> Any:
@@ -536,6 +553,10 @@ BUGS: dict[str, Bug] = {
         "instant-runoff", less_noise(election_rules, 4), 2_000
     ),
     "half the noise of the look": Bug("counts, look", less_noise(drawn)),
+    **{
+        f"names are people, {name}": Bug(f"{name}, names", names_are_people, 2_500)
+        for name in ("counts", "pairs", "spectral", "borda", "stream")
+    },
     "half the sensitivity": Bug("counts", wrong_sensitivity(central_noise, COUNTED)),
     "half the sensitivity, item cap": Bug(
         "counts, item cap", wrong_sensitivity(central_noise, COUNTED)

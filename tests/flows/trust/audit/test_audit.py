@@ -59,9 +59,11 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
     *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
+    *("pairs, names", "spectral, names", "borda, names", "stream, names"),
     *("stream, metered rows", "totals of points, groups", "precincts", "borda, groups"),
 )
 FAULTS = (
+    *("names are people, counts", "names are people, stream", "names are people, borda"),
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
     *("half the noise, weights", "half the noise, ties", "half the noise, public graph"),
     *("half the noise, tests", "half the noise, kemeny", "half the noise, bradley-terry"),

@@ -1,0 +1,71 @@
+"""Rows of a form that asks about one pair of items in each column, as rows of comparisons.
+
+A row of the form is a person's. Each of its cells that is not blank becomes a row of its own, which
+has the person's other columns. What such a row means follows from its cell and its person alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hushrank.transforms.common.schema import (
+    CHOICE,
+    LEFT_ITEM,
+    RIGHT_ITEM,
+    ComparisonColumns,
+    is_text,
+    to_text,
+)
+
+BLANKS = ("", "na", "n/a")  # what programs write into an empty cell
+
+
+def answers_of_cells(batch: pa.RecordBatch, columns: ComparisonColumns) -> pa.RecordBatch:
+    """Turn rows of a form into a row for each cell that is not blank.
+
+    The new rows have the columns `LEFT_ITEM`, `RIGHT_ITEM` and `CHOICE`, all texts, beside every
+    column of the batch that is no pair's. They are ordered by row, then by pair. A blank is a null,
+    an empty text, NA or N/A, in any case, unless an item of the pair has that name. `CHOICE` is
+    the text `LEFT_ITEM` where the cell names the left item, `RIGHT_ITEM` where it names the right
+    one, and else the cell. So a cell such as 1 is never taken for the number of an item.
+
+    Args:
+        batch: rows with all columns that `columns` names.
+        columns: their roles.
+    """
+    n_pairs = len(columns.pairs)
+    of_pair = [_choices(_texts(batch[name]), left, right) for name, left, right in columns.pairs]
+    cells = pa.concat_arrays(of_pair)
+    written = cells.is_valid().to_numpy(zero_copy_only=False)
+    row, pair = np.nonzero(written.reshape(n_pairs, len(batch)).T)
+    of_pairs = {name for name, _, _ in columns.pairs}
+    kept = {name: batch[name].take(pa.array(row)) for name in batch.schema.names}
+    kept = {name: column for name, column in kept.items() if name not in of_pairs}
+    places = pa.array(pair.astype(np.int32))
+    for name, side in ((LEFT_ITEM, 1), (RIGHT_ITEM, 2)):
+        items = pa.array([each[side] for each in columns.pairs], pa.large_string())
+        kept[name] = pa.DictionaryArray.from_arrays(places, items)
+    kept[CHOICE] = cells.take(pa.array(pair * len(batch) + row))
+    return pa.RecordBatch.from_pydict(kept)
+
+
+def _choices(cells: pa.Array, left: str, right: str) -> pa.Array:
+    """What the cells of a pair say, as `CHOICE` has it; null where they are blank."""
+    blank = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(BLANKS, pa.large_string()))
+    found = pc.if_else(blank, pa.scalar(None, pa.large_string()), cells)
+    for name, said in ((left, LEFT_ITEM), (right, RIGHT_ITEM)):
+        named = pc.fill_null(pc.equal(cells, name), False)
+        found = pc.if_else(named, pa.scalar(said, pa.large_string()), found)
+    return found
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    """Cells as texts without surrounding blanks; 1.0 is 1, since a column with gaps may hold
+    floats."""
+    if is_text(column.type):
+        return to_text(column)
+    texts = column.cast(pa.large_string())
+    floats = pa.types.is_floating(column.type)
+    return pc.replace_substring_regex(texts, r"\.0$", "") if floats else texts
