@@ -11,16 +11,13 @@ A file that begins with an object holds an object a line already, whatever its n
 from __future__ import annotations
 
 import io
-from typing import IO, TYPE_CHECKING
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.text_lines import without_packing
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 ENDING = ".json"
 BLOCK = 1 << 20
@@ -86,7 +83,7 @@ class _Lines(io.RawIOBase):
         """Yes: from the start."""
         return True
 
-    def readinto(self, room: WriteableBuffer) -> int:
+    def readinto(self, room: Any) -> int:
         """Fill the room with the next bytes; return how many, 0 at the end."""
         while not self._waiting:
             block = self._stream.read(BLOCK)
