@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from hushrank.estimation.common.matrices import PairCounts as PairCounts
     from hushrank.estimation.common.matrices import WinCounts as WinCounts
     from hushrank.estimation.common.matrices import WinLossCounts as WinLossCounts
+    from hushrank.estimation.comparisons.contradictions import Contradictions as Contradictions
+    from hushrank.estimation.comparisons.contradictions import contradictions as contradictions
     from hushrank.estimation.comparisons.mixed_effects import MixedFit as MixedFit
     from hushrank.estimation.comparisons.mixed_effects import PersonAnswers as PersonAnswers
     from hushrank.estimation.comparisons.mixed_effects import (
@@ -79,6 +81,7 @@ _HOMES = {  # the module of each name; a test compares them with the imports abo
         "WinCounts",
         "WinLossCounts",
     ),
+    "comparisons.contradictions": ("Contradictions", "contradictions"),
     "comparisons.mixed_effects": (
         "MixedFit",
         "PersonAnswers",

@@ -287,6 +287,7 @@ def reading_notes(release: Release) -> Iterator[str]:
 
         yield f"{precincts_sentence(release.precincts)} The table: {PRECINCTS}."
     yield from robustness_sentences(release, release.shown())
+    yield from _of_alarms(release)
     if release.test is not None:
         yield from _of_test(release.test)
     for pair in release.dif or ():
@@ -310,6 +311,14 @@ def reading_notes(release: Release) -> Iterator[str]:
         "'95 % alone' covers that one score; '95 % all at once' covers every score simultaneously."
         " Items whose joint intervals do not overlap never share a place."
     )
+
+
+def _of_alarms(release: Release) -> Iterator[str]:
+    """Yield what alarms say, on nights on which an item passed another one."""
+    if release.alarms is not None and release.alarms.passed:
+        from hushrank.flows.release.alarms import alarm_sentences
+
+        yield from alarm_sentences(release)
 
 
 def _of_test(booklets: Sequence[BookletRecord]) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import pkgutil
@@ -130,12 +129,9 @@ def test_types_are_published():
 
 
 def test_every_module_imports():
-    """And says what it is; `two_towers` needs the optional extra `towers`."""
-    foreign = {"hushrank.transforms.system.windows"}
-    if importlib.util.find_spec("jax") is None:
-        foreign.add("hushrank.experiments.rdp.two_towers")
+    """And says what it is."""
     for module in modules():
-        if module not in foreign:
+        if module != "hushrank.transforms.system.windows":
             assert importlib.import_module(module).__doc__, module
 
 
@@ -243,7 +239,7 @@ def test_the_image_s_lock_is_a_part_of_the_lock(checkout: Path):
     for requirement in (*PROJECT["project"]["dependencies"], *of_extras(*IMAGE_EXTRAS)):
         assert normal(Requirement(requirement).name) in part
     assert f"IMAGE_EXTRAS := {' '.join(IMAGE_EXTRAS)}\n" in (checkout / "Makefile").read_text()
-    assert not {"pytest", "jax", "deltalake"} & set(part)
+    assert not {"pytest", "matplotlib", "deltalake"} & set(part)
 
 
 def test_the_extras_are_those_that_the_program_names():
@@ -315,7 +311,7 @@ def test_the_core_is_small():
                 extras[other] = grown
                 wanted.append(other)
     assert core >= THE_SIX
-    assert not {"matplotlib", "google-cloud-bigquery", "jax"} & core
+    assert not {"matplotlib", "google-cloud-bigquery"} & core
     assert len(core) <= MOST_OF_THE_CORE, sorted(core)
 
 

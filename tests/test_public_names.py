@@ -62,7 +62,7 @@ hr.privacy.laplace_law("x", epsilom=1)
 # What people have beside a plain installation is not looked at: extras of hushrank, what other
 # libraries would take, and types of scipy, which come apart from it.
 ABSENT = (
-    *("IPython", "PIL", "adlfs", "apache_beam", "azure", "deltalake", "google", "jax", "jaxlib"),
+    *("IPython", "PIL", "adlfs", "apache_beam", "azure", "deltalake", "google"),
     *("matplotlib", "opentelemetry", "pandas", "polars", "prefect", "pyiceberg"),
     *("pymongo", "requests", "s3fs", "scipy", "sqlalchemy", "starlette", "tornado", "uvicorn"),
 )

@@ -190,7 +190,7 @@ release.json: release_id=text created=time night?=date name=text about?=about jo
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
     dif?=[differences] fit?=[item-fit]
     personal?=personal election?=election precincts?=precincts robustness?=[robustness]
-    released=<released> groups?=[group]
+    alarms?=alarms released=<released> groups?=[group]
 row-source: type=text version=text
 about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ dates=text~
     contact=text~
@@ -227,6 +227,8 @@ precincts: precincts=[text] elsewhere=bool districts={[text]}~ deviation=number 
 rule-result: rule=text winners=[item] possible=[item] sure=bool
 robustness: by=text first=item replaced=size changed=size bound=size~ noise_allowance=number~
     kind=text
+alarms: pairs=[[item]]~ number=count quantile=number orders=orders passed=[passing]
+passing: item=item passed=item
 stream: stream=text number=count nights=count first=date participations=count~ gap=count~
     participation?=metered~ window=count~ coefficients=[size] noise_variance=number
     shown_variance=number noisy=[int*drawn] answers=[number*shown]
@@ -469,6 +471,7 @@ SIMPLE: dict[str, Callable[[Any], bool]] = {
     "time": is_time,
     "date": is_text(r"\d{4}-\d\d-\d\d"),
     "ranges": is_text(r"(\d+(\.\.\d+)?( \d+(\.\.\d+)?)*)?"),
+    "orders": is_text(r"[<>=]+"),
     "digest": is_text("[0-9a-f]{64}"),
     "commit": is_text("[0-9a-f]{40}"),
     "version": is_text(r"\d[0-9a-z.+!_-]{0,60}"),
@@ -949,6 +952,7 @@ def check_extras(certificate: Document, release: Document) -> None:
             kind in {"above-counts", "margin-counts", "place-counts"},
         ),
         ("robustness", release.get("robustness") is not None, is_told_lead(certificate, release)),
+        ("alarms", release.get("alarms") is not None, release.get("stream") is not None),
     ):
         if found and not made_of_it:
             raise Wrong(f"{kind} have no {name}, and the release states some")
@@ -3839,9 +3843,54 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
     )
     check_errors(release, say)
     check_robustness(release, say, groups)
+    check_alarms(release, say)
     check_abilities(release, say, groups)
     check_differences(release, say)
     check_fit(release, say)
+
+
+def check_alarms(release: Document, say: Findings) -> None:
+    """That orders of watched pairs are those that the errors make certain for all nights together.
+    Orders that are not certain tonight are those of earlier nights, which are not at hand."""
+    told, errors = release.get("alarms"), release.get("errors")
+    if told is None:
+        return
+    names = [line["item"] for line in release["ranking"]]
+    pairs = told["pairs"] or list(itertools.combinations(sorted(names), 2))
+    known = len({frozenset(pair) for pair in pairs}) == len(pairs) == told["number"]
+    known = (
+        known
+        and len(told["orders"]) == len(pairs)
+        and all(len(pair) == len({*pair}) == 2 for pair in pairs)
+    )
+    each = 0.05 / (release["stream"]["nights"] * len(pairs))
+    q = -math.log(each) / math.sqrt(2)
+    if "gaussian" in release["privacy"]["mechanism"]:
+        q = -NormalDist().inv_cdf(each / 2)
+    good = known and math.isclose(told["quantile"], q, rel_tol=1e-6)
+    passed = {(each["item"], each["passed"]) for each in told["passed"]}
+    sure = set()
+    places = {name: place for place, name in enumerate(names)}
+    for pair, order in zip(pairs, told["orders"] if good else "", strict=good):
+        one, two = (places[name] for name in pair)
+        left = 0.0 if errors is None else certainty_of(errors, one, two) / q
+        if abs(left) > 1 - 1e-6 and order == (">" if left > 0 else "<"):
+            sure.add((pair[0], pair[1]) if left > 0 else (pair[1], pair[0]))
+        good = good and (abs(left) < 1 + 1e-6 or order == (">" if left > 0 else "<"))
+    say.check(
+        good and passed <= sure and len(passed) == len(told["passed"]),
+        "alarms: orders that are certain tonight follow from scores and errors",
+        "release.json: alarms: an order does not follow from scores, errors and number of nights",
+    )
+    say.open("that watched pairs and their earlier orders are as on the nights before")
+
+
+def certainty_of(errors: Document, one: int, two: int) -> float:
+    """Standard errors by which line `one` is ahead of line `two`."""
+    rows, first, second = errors["covariance"], min(one, two), max(one, two)
+    variance = max(rows[one][-1] + rows[two][-1] - 2 * rows[second][first], 0.0)
+    gap = errors["centre"][one] - errors["centre"][two]
+    return gap / math.sqrt(variance) if variance else math.copysign(math.inf, gap) if gap else 0.0
 
 
 def check_robustness(release: Document, say: Findings, groups: int) -> None:

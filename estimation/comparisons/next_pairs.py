@@ -20,6 +20,11 @@ alone. Intervals of a fit that conditions on who met whom then keep their level 
 choice (`benchmarks/next_pairs.py`). Each further choice costs some: after three, intervals of 95 %
 held in about 94 %; and in 88 % where that share went to neighbours in the ranking instead.
 
+No pair gets more than `MOST_OF_ONE` of the answers (of fewer than 6 pairs, `LEAST_ROOM` even
+shares). To first order nothing speaks against asking about the two items at the edge alone; but a
+person is asked about a pair once, and where chance put the wrong items at the edge such answers are
+lost.
+
 Nothing here is computed from rows: the choice is a function of what is published.
 
 References:
@@ -41,6 +46,8 @@ from hushrank.estimation.common.pair_separation import ScoreErrors, difference_v
 
 SPREAD_OUT = 0.3  # share of the answers that goes evenly to all pairs
 PARTS = 200  # equal parts in which the rest is shared out
+MOST_OF_ONE = 1 / 3  # share of the answers that one pair gets at most
+LEAST_ROOM = 2  # even shares of which a pair may always have so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,9 @@ def next_pairs(errors: ScoreErrors, link: Link, k: int, more: float = 1.0) -> Pa
     if errors.covariance.shape != (n, n) or not np.isfinite(errors.covariance).all():
         raise ValueError("covariance must be finite and of all pairs of items")
     order = np.argsort(-centre, kind="stable")
-    shares = np.triu(np.full((n, n), SPREAD_OUT * 2 / (n * (n - 1))), 1)
+    even, added = 2 / (n * (n - 1)), (1 - SPREAD_OUT) / PARTS
+    shares = np.triu(np.full((n, n), SPREAD_OUT * even), 1)
+    most = max(MOST_OF_ONE, LEAST_ROOM * even)
     information = link.information(score_differences(centre))
     np.fill_diagonal(information, 0)
     covariance = _centred(errors.covariance)
@@ -84,12 +93,14 @@ def next_pairs(errors: ScoreErrors, link: Link, k: int, more: float = 1.0) -> Pa
     top, below = order[:k], order[k:]
     for _ in range(PARTS):
         a, b = _best_pair(centre, covariance, part, top, below)
-        if information[a, b] == 0:
+        if part[a, b] == 0:
             break
         row = covariance[a] - covariance[b]
         h = part[a, b]
         covariance = covariance - np.outer(row, row) * (h / (1 + h * (row[a] - row[b])))
-        shares[a, b] += (1 - SPREAD_OUT) / PARTS
+        shares[a, b] += added
+        if shares[a, b] + added > most:
+            part[a, b] = part[b, a] = 0
     return _listed(shares)
 
 

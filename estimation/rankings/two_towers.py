@@ -1,10 +1,10 @@
 """Scores of items for each person by two towers, from released private answers to random pairs.
 
-A person with the features x scores an item with the features y by f(x, y) = U(x) . V(y), with U and
-V perceptrons of three layers of `HIDDEN` units ([RDP] Section 6.3). Unlike the linear f of
-`personalized` it learns that the young and the old like what the middle-aged do not. The loss is
-the same: log(e^(d / 2) + e^(-d / 2)) - z d / 2 for an answer z, undone, about two items d apart.
-It is linear in z, so the mechanism is undone here, too.
+A person with the features x scores an item with the features y by f(x, y) = U(x) . V(y), two
+perceptrons (`perceptrons`). Unlike the linear f of `personalized` it learns that the young and the
+old like what the middle-aged do not. The loss is the same: log(e^(d / 2) + e^(-d / 2)) - z d / 2
+for an answer z, undone, about two items d apart. It is linear in z, so the mechanism is undone
+here, too.
 
 The loss is not convex, and nothing is known of how far off its scores are: there are no intervals.
 Weights are drawn towards zero by `decay`, the value of `DECAYS` that predicts best the private
@@ -25,7 +25,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -33,18 +33,16 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import LOGISTIC, Floats, score_differences
 from hushrank.estimation.rankings.pair_answer_evidence import AnswerSums, PairAnswerCounts
+from hushrank.estimation.rankings.perceptrons import TowerShapes
 from hushrank.estimation.rankings.personalized import design_for, fit_personalized
 from hushrank.privacy.random_pairs import RandomPairs
 from hushrank.privacy.randomness import seeded_bits
 
-HIDDEN, LAYERS = 10, 3
 FOLDS = 5
 SHUFFLES = 20  # half of those of 5 x 2 profiles leave out a value whole
 DECAYS = (3.0, 30.0, 300.0)  # in answers of epsilon without end
 MOST_ITERATIONS = 300
 SEED = 0  # of the weights at the start: no secret, and the same for everybody
-
-Layer = tuple[Floats, Floats]  # weights of shape (inputs, outputs), and offsets
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,20 +50,21 @@ class TwoTowers:
     """Fitted towers.
 
     Attributes:
-        users, items: the layers of U and of V.
+        shapes: of U and V.
+        weights: of all layers of both, in one array.
         item_features: y, shape (n, q).
         gain: mean loss of an answer of left out people by the linear f less that by the towers,
             with the decay that is best there.
     """
 
-    users: tuple[Layer, ...]
-    items: tuple[Layer, ...]
+    shapes: TowerShapes
+    weights: Floats
     item_features: Floats
     gain: float
 
     def scores(self, features: Floats) -> Floats:
         """Scores of all items for people with `features`, shape (people, n); rows sum to zero."""
-        scores = _outputs(self.users, features)[-1] @ _outputs(self.items, self.item_features)[-1].T
+        scores = self.shapes.scores(self.weights, features, self.item_features)
         return np.asarray(scores - scores.mean(axis=1, keepdims=True))
 
 
@@ -137,9 +136,8 @@ def fit_two_towers(
         linear += out.loss(np.stack([design @ fit.coefficients for design in designs]))[0]
     left_out[~np.isfinite(left_out)] = np.inf  # noise may leave a loss without a least value
     best = int(left_out.argmin())
-    found = _fitted(answers, item_features, decays[best])
     gain = (linear - float(left_out[best])) / answers.answers
-    return TwoTowers(found.users, found.items, item_features, gain)
+    return replace(_fitted(answers, item_features, decays[best]), gain=gain)
 
 
 def folds_of(people: Floats) -> NDArray[np.int64]:
@@ -159,63 +157,19 @@ def folds_of(people: Floats) -> NDArray[np.int64]:
 
 
 def _fitted(answers: _Answers, item_features: Floats, decay: float) -> TwoTowers:
-    shapes = [_shapes(answers.people.shape[1]), _shapes(item_features.shape[1])]
-    start = np.concatenate([_start(shapes[0], SEED), _start(shapes[1], SEED + 1)])
-    middle = len(_start(shapes[0], SEED))
-
-    def towers_of(weights: Floats) -> TwoTowers:
-        users, items = _layers(weights[:middle], shapes[0]), _layers(weights[middle:], shapes[1])
-        return TwoTowers(users, items, item_features, 0.0)
+    shapes = TowerShapes(answers.people.shape[1], item_features.shape[1])
+    features = answers.people, item_features
 
     def objective(weights: Floats) -> tuple[float, Floats]:
-        towers = towers_of(weights)
-        u, v = _outputs(towers.users, answers.people), _outputs(towers.items, item_features)
-        value, slope = answers.loss(u[-1] @ v[-1].T)
-        back = [_back(towers.users, u, slope @ v[-1]), _back(towers.items, v, slope.T @ u[-1])]
+        value, slope = answers.loss(shapes.scores(weights, *features))
         pull = decay * float(weights @ weights) / 2
-        return value + pull, np.concatenate(back) + decay * weights
+        return value + pull, shapes.gradient(weights, *features, slope) + decay * weights
 
     found = scipy.optimize.minimize(
-        objective, start, jac=True, method="L-BFGS-B", options={"maxiter": MOST_ITERATIONS}
+        objective,
+        shapes.start(seeded_bits(SEED), seeded_bits(SEED + 1)),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": MOST_ITERATIONS},
     )
-    return towers_of(found.x)
-
-
-def _shapes(inputs: int) -> list[tuple[int, int]]:
-    return [(inputs, HIDDEN), *[(HIDDEN, HIDDEN)] * (LAYERS - 1)]
-
-
-def _start(shapes: list[tuple[int, int]], seed: int) -> Floats:
-    """Weights and offsets of variance 1 / inputs, layer after layer."""
-    bits, parts = seeded_bits(seed), []
-    for inputs, outputs in shapes:
-        uniform = bits.words((inputs + 1) * outputs) / 2.0**63 - 1
-        parts.append(uniform * np.sqrt(3 / inputs))
-    return np.concatenate(parts)
-
-
-def _layers(weights: Floats, shapes: list[tuple[int, int]]) -> tuple[Layer, ...]:
-    found, at = [], 0
-    for inputs, outputs in shapes:
-        end = at + inputs * outputs
-        found.append((weights[at:end].reshape(inputs, outputs), weights[end : end + outputs]))
-        at = end + outputs
-    return tuple(found)
-
-
-def _outputs(layers: Sequence[Layer], features: Floats) -> list[Floats]:
-    """Features, then what each layer gives; all but the last cut off at 0."""
-    found = [features]
-    for place, (weights, offsets) in enumerate(layers):
-        given = found[-1] @ weights + offsets
-        found.append(given if place == len(layers) - 1 else np.maximum(given, 0))
-    return found
-
-
-def _back(layers: Sequence[Layer], outputs: list[Floats], slope: Floats) -> Floats:
-    """Gradient in all weights, in their order, by the slope in what the last layer gives."""
-    found = []
-    for (weights, _), given in zip(reversed(layers), reversed(outputs[:-1]), strict=True):
-        found += [slope.sum(axis=0), (given.T @ slope).ravel()]
-        slope = (slope @ weights.T) * (given > 0)
-    return np.concatenate(found[::-1])
+    return TwoTowers(shapes, found.x, item_features, 0.0)

@@ -24,7 +24,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import combinations, permutations
 
 import numpy as np
@@ -34,6 +33,7 @@ from scipy.special import expit
 
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.rankings.ranking_counts import pair_counts
+from hushrank.experiments.rdp.two_towers import fit_to_rankings
 from hushrank.privacy.laplace_baselines import laplace_rankings
 from hushrank.privacy.mallows import (
     expected_concordance,
@@ -258,7 +258,7 @@ def personalized(setting: Setting, rng: np.random.Generator, replicates: int) ->
         preferences = (new_users @ alpha)[:, None] + items @ beta
         for name, mechanism in MECHANISMS.items():
             private = _private(mechanism, true, setting.epsilon, bits_of(rng))
-            for model, fit in models().items():
+            for model, fit in MODELS.items():
                 scores = fit(private, users, items, new_users, rng)
                 accuracy = pairwise_accuracy(scores, preferences)
                 values.setdefault((f"{name}/{model}", "accuracy"), []).append(accuracy)
@@ -291,20 +291,6 @@ def real_rankings(
             values.setdefault((f"{name}/linear", "relative_accuracy"), []).append(relative)
         values.setdefault(("no-privacy/linear", "accuracy"), []).append(accuracy["no-privacy"])
     return {key: np.array(column) for key, column in values.items()}
-
-
-Fit = Callable[[Codes, Floats, Floats, Floats, np.random.Generator], Floats]
-
-
-def models() -> dict[str, Fit]:
-    """How new users' scores are learned from rankings.
-
-    `two-towers` is left out where the optional extra `towers` is not installed.
-    """
-    found: dict[str, Fit] = {"linear": _linear_scores}
-    if find_spec("jax"):
-        found["two-towers"] = _two_tower_scores
-    return found
 
 
 def bits_of(rng: np.random.Generator) -> RandomBits:
@@ -396,8 +382,13 @@ def _linear_scores(
 def _two_tower_scores(
     private: Codes, users: Floats, items: Floats, new_users: Floats, rng: np.random.Generator
 ) -> Floats:
-    from hushrank.experiments.rdp.two_towers import fit_two_towers  # an optional extra, slow
-
     held_out = np.arange(len(users)) < N_HELD_OUT
-    fit = fit_two_towers(private, users, items, held_out, bits_of(rng))
+    fit = fit_to_rankings(private, users, items, held_out, bits_of(rng))
     return fit.scores(new_users, items)
+
+
+# How new users' scores are learned from rankings.
+MODELS: dict[str, Callable[[Codes, Floats, Floats, Floats, np.random.Generator], Floats]] = {
+    "linear": _linear_scores,
+    "two-towers": _two_tower_scores,
+}

@@ -1,8 +1,9 @@
-"""Personalised ranking with two towers: f(x, y) = U(x) . V(y), two perceptrons of three layers.
+"""Personalised ranking with two towers, fitted to whole rankings and stopped early.
 
-Needs the optional extra `towers`: JAX, which also runs without a graphics card. The
-logistic loss of `experiments.rdp.rdp_trial` is minimised by L-BFGS and stopped early by
-the loss on rankings held out.
+The towers are those of `estimation.rankings.perceptrons`. The loss is the mean over all pairs of
+all rankings of log(1 + e^-(f(better) - f(worse))), as `experiments.rdp.rdp_trial` has it for the
+linear function, and not corrected for what the mechanism does. It is minimised by L-BFGS and
+stopped early by the loss on rankings held out.
 
 References:
     [RDP] Xu, Sun, Cheng. Ranking differential privacy. Section 6.3.
@@ -12,18 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import jax  # type: ignore[import-not-found, unused-ignore]
-import jax.numpy as jnp  # type: ignore[import-not-found, unused-ignore]
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from scipy.special import expit
 
+from hushrank.estimation.rankings.perceptrons import TowerShapes
 from hushrank.privacy.randomness import RandomBits
 
-HIDDEN_UNITS = 10
-N_LAYERS = 3
 PATIENCE = 20  # iterations without a better loss on the held-out rankings
 MOST_ITERATIONS = 500
 BETTER = 1e-5  # a decrease of the held-out loss that counts
@@ -33,31 +31,33 @@ Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class TwoTowers:
+class FittedTowers:
     """A fitted scoring function.
 
     Attributes:
+        shapes: of the two towers.
         weights: of all layers of both towers, in one array.
         iterations: how many were made until the held-out loss stopped falling.
         held_out_loss: the smallest mean loss of a held-out pair, at these weights.
     """
 
+    shapes: TowerShapes
     weights: Floats
     iterations: int
     held_out_loss: float
 
     def scores(self, user_features: Floats, item_features: Floats) -> Floats:
         """Scores of all items for all people, shape (n, items); larger is better."""
-        return np.asarray(_scores(self.weights, user_features, item_features), np.float64)
+        return self.shapes.scores(self.weights, user_features, item_features)
 
 
-def fit_two_towers(
+def fit_to_rankings(
     rankings: Codes,
     user_features: Floats,
     item_features: Floats,
     held_out: NDArray[np.bool_],
     bits: RandomBits,
-) -> TwoTowers:
+) -> FittedTowers:
     """Fit two towers to full rankings, private or not.
 
     Args:
@@ -75,13 +75,17 @@ def fit_two_towers(
     if held_out.all() or not held_out.any():
         raise ValueError("some rankings must be held out, and some not")
     training, watched = ((rankings[side], user_features[side]) for side in (~held_out, held_out))
-    start = _random_weights(user_features.shape[1], item_features.shape[1], bits)
-    best = _Best(start, lambda weights: float(_mean_pair_loss(weights, *watched, item_features)))
+    shapes = TowerShapes(user_features.shape[1], item_features.shape[1])
+
+    def held_out_loss(weights: Floats) -> float:
+        return pair_loss(shapes.scores(weights, watched[1], item_features), watched[0])[0]
 
     def objective(weights: Floats) -> tuple[float, Floats]:
-        value, gradient = _gradient(weights, *training, item_features)
-        return float(value), np.asarray(gradient, np.float64)
+        value, slope = pair_loss(shapes.scores(weights, training[1], item_features), training[0])
+        return value, shapes.gradient(weights, training[1], item_features, slope)
 
+    start = shapes.start(bits, bits)
+    best = _Best(start, held_out_loss)
     scipy.optimize.minimize(
         objective,
         start,
@@ -90,7 +94,20 @@ def fit_two_towers(
         callback=best.watch,
         options={"maxiter": MOST_ITERATIONS},
     )
-    return TwoTowers(best.weights, best.iterations, best.loss)
+    return FittedTowers(shapes, best.weights, best.iterations, best.loss)
+
+
+def pair_loss(scores: Floats, rankings: Codes) -> tuple[float, Floats]:
+    """Mean loss of a pair, and its slope in the scores, both of shape (n, items)."""
+    ranked = np.take_along_axis(scores, rankings, axis=1)
+    m = ranked.shape[1]
+    above, below = np.triu_indices(m, 1)
+    difference = ranked[:, above] - ranked[:, below]
+    pulls = np.zeros((len(ranked), m, m))
+    pulls[:, above, below] = expit(-difference) / difference.size
+    slope = np.zeros_like(scores)
+    np.put_along_axis(slope, rankings, pulls.sum(axis=1) - pulls.sum(axis=2), axis=1)
+    return float(np.logaddexp(0, -difference).mean()), slope
 
 
 class _Best:
@@ -108,47 +125,3 @@ class _Best:
             self.weights, self.loss, self._last = xk.copy(), current, self.iterations
         elif self.iterations - self._last >= PATIENCE:
             raise StopIteration
-
-
-def _layers(n_user_features: int, n_item_features: int) -> list[tuple[int, int]]:
-    """Inputs and outputs of each layer: of the users' tower, then of the items'."""
-    hidden = [(HIDDEN_UNITS, HIDDEN_UNITS)] * (N_LAYERS - 1)
-    return [(n_user_features, HIDDEN_UNITS), *hidden, (n_item_features, HIDDEN_UNITS), *hidden]
-
-
-def _random_weights(n_user_features: int, n_item_features: int, bits: RandomBits) -> Floats:
-    """Weights of variance 1 / inputs and no offsets, in one array: layer after layer."""
-    parts = []
-    for inputs, outputs in _layers(n_user_features, n_item_features):
-        uniform = bits.words(inputs * outputs) / 2.0**63 - 1
-        parts += [uniform * np.sqrt(3 / inputs), np.zeros(outputs)]
-    return np.concatenate(parts)
-
-
-def _all_scores(weights: Any, users: Any, items: Any) -> Any:
-    layers, start = [], 0
-    for inputs, outputs in _layers(users.shape[1], items.shape[1]):
-        end = start + inputs * outputs
-        layers.append((weights[start:end].reshape(inputs, outputs), weights[end : end + outputs]))
-        start = end + outputs
-    return _tower(layers[:N_LAYERS], users) @ _tower(layers[N_LAYERS:], items).T
-
-
-def _tower(layers: list[tuple[Any, Any]], features: Any) -> Any:
-    for weights, offsets in layers[:-1]:
-        features = jax.nn.relu(features @ weights + offsets)
-    weights, offsets = layers[-1]
-    return features @ weights + offsets
-
-
-def _pair_loss(weights: Any, rankings: Any, users: Any, items: Any) -> Any:
-    ranked = jnp.take_along_axis(_all_scores(weights, users, items), rankings, axis=1)
-    above, below = np.triu_indices(rankings.shape[1], 1)
-    difference = ranked[:, above] - ranked[:, below]
-    return jax.nn.softplus(-difference).mean()
-
-
-# Compiled once for arrays of the same shapes.
-_scores = jax.jit(_all_scores)
-_mean_pair_loss = jax.jit(_pair_loss)
-_gradient = jax.jit(jax.value_and_grad(_pair_loss))

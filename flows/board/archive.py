@@ -8,11 +8,12 @@ nights has 16 million numbers of covariance, which no page shows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fractions import Fraction
 
 from hushrank.flows.errors import ArchiveError, ConfigError
+from hushrank.flows.release.alarms import bands_of
 from hushrank.flows.release.archive import archived, files_of, load_archived
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
@@ -33,7 +34,8 @@ class Shown:
 
     Attributes:
         rank: as published.
-        low, high: ranks that hold for all items of the release at once, with 95 %.
+        low, high: ranks that hold for all items of the release at once, with 95 %; where all
+            releases are nights of one stream, on all of its nights.
         score: in the unit of the release.
     """
 
@@ -56,6 +58,9 @@ class PastRelease:
         scale: scale of its scores.
         alone: whether ranks are 95 % intervals of single items, as in older releases.
         items: what is shown of each item.
+        stream: id of the stream whose nights have ranks that hold all at once; None: there is none.
+        bands: those ranks of each item; None: there is no such stream.
+        passed: sentence on each item that passed another one.
     """
 
     release_id: str
@@ -66,6 +71,9 @@ class PastRelease:
     scale: Scale
     alone: bool
     items: dict[str, Shown]
+    stream: str | None = None
+    bands: dict[str, tuple[int, int]] | None = None
+    passed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +138,11 @@ def read_archive(outputs: Sequence[Place]) -> Archive:
             f" {' '.join(left_out)} Next: hushrank run".replace("  ", " ")
         )
     last, folder = latest[-1]
+    kept = sorted(past.values(), key=lambda each: (each.day, each.created))
+    if len({each.stream for each in kept}) == 1:
+        kept = [_on_all_nights(each) for each in kept]
     return Archive(
-        past=tuple(sorted(past.values(), key=lambda each: (each.day, each.created))),
+        past=tuple(kept),
         last=last,
         before=latest[0][0] if len(latest) > 1 else None,
         files={name: read_whole(folder / name, MostBytes.RELEASE) for name in files_of(folder)},
@@ -157,6 +168,8 @@ def _checked(folder: Place, left_out: list[str]) -> Release | None:
 
 
 def _past(release: Release) -> PastRelease:
+    bands, shown = bands_of(release), release.shown()
+    alarms = () if release.alarms is None else release.alarms.passed
     return PastRelease(
         release_id=release.release_id,
         day=release.day,
@@ -166,7 +179,21 @@ def _past(release: Release) -> PastRelease:
         scale=release.scale,
         alone=not release.says("rank_low_all"),
         items={line.item: _shown(line) for line in release.ranking},
+        stream=None if bands is None or release.stream is None else release.stream.stream,
+        bands=bands,
+        passed=tuple(f"{shown[each.item]} passed {shown[each.passed]}." for each in alarms),
     )
+
+
+def _on_all_nights(release: PastRelease) -> PastRelease:
+    """The release with ranks that hold on all nights of its stream; others stay as they are."""
+    if (bands := release.bands) is None:
+        return release
+    items = {
+        item: replace(shown, low=bands[item][0], high=bands[item][1])
+        for item, shown in release.items.items()
+    }
+    return replace(release, items=items)
 
 
 def _shown(line: RankedItem) -> Shown:

@@ -40,6 +40,10 @@ BANDS = (
     " a statement about each release by itself, not about all {} of them together: on average up to"
     " one release in twenty has a rank outside its band."
 )
+ALL_NIGHTS = (
+    "Bands: ranks that hold for all items and on all nights of the stream at once, with 95 %"
+    " confidence, if answers are independent."
+)
 ALONE = (
     "Bands: the 95 % interval of each rank, of each release and item by itself; of all of them"
     " together some miss."
@@ -106,6 +110,10 @@ def _shared(archive: Archive, url: str) -> dict[str, Any]:
     """What several pages say."""
     last, style = archive.last, figure_style() + _resource("board.css")
     alone = any(each.alone for each in archive.past)
+    streams = {each.stream for each in archive.past}
+    bands = ALONE if alone else BANDS.format(f"{len(archive.past):,}")
+    if len(streams) == 1 and None not in streams:
+        bands = ALL_NIGHTS
     return {
         "heading": last.heading,
         "question": last.about and last.about.question,
@@ -114,7 +122,7 @@ def _shared(archive: Archive, url: str) -> dict[str, Any]:
         "policy": f"{policy_of(style, '')}; img-src data:",  # the empty icon
         "epsilon": needed_text(last.privacy.epsilon),
         "protected": PROTECTED[last.privacy.unit],
-        "bands": ALONE if alone else BANDS.format(f"{len(archive.past):,}"),
+        "bands": bands,
         "url": url,
     }
 
@@ -132,6 +140,7 @@ def _ranking_page(archive: Archive, board: Release, file: str) -> dict[str, Any]
         "tabs": tabs,
         "says": verdict(board),
         "changes": _changes(archive) if whole else None,
+        "passed": _alarms(archive) if whole else [],
         "warnings": last.warnings,
         "rows": rows,
         "together": board.says("low_all"),
@@ -150,6 +159,14 @@ def _changes(archive: Archive) -> Any:
         return None
     continued = archive.before.job != archive.last.job
     return changes_between(archive.before, archive.last, continued=continued)
+
+
+def _alarms(archive: Archive) -> list[dict[str, str]]:
+    """Items that passed each other, the last ones first."""
+    found = [
+        {"day": day_text(each.day), "says": says} for each in archive.past for says in each.passed
+    ]
+    return found[::-1][:MOST_ENTRIES]
 
 
 def _budget_text(archive: Archive) -> str:
@@ -309,6 +326,11 @@ def _entries(archive: Archive) -> Sequence[PastRelease]:
     return archive.past[::-1][:MOST_ENTRIES]
 
 
+def _summary(entry: PastRelease) -> str:
+    """What a feed says of a release: its alarms first."""
+    return " ".join((*entry.passed, entry.says))
+
+
 def _atom(archive: Archive, url: str) -> bytes:
     """Atom (RFC 4287)."""
     heading, entries = escape(archive.last.heading), _entries(archive)
@@ -316,7 +338,7 @@ def _atom(archive: Archive, url: str) -> bytes:
         f"<entry><id>urn:hushrank:release:{escape(entry.release_id)}</id>"
         f"<title>{heading}, {day_text(entry.day)}</title>"
         f"<updated>{entry.created.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}</updated>"
-        f'<link href="{escape(url)}{INDEX}"/><summary>{escape(entry.says)}</summary></entry>\n'
+        f'<link href="{escape(url)}{INDEX}"/><summary>{escape(_summary(entry))}</summary></entry>\n'
         for entry in entries
     )
     text = (
@@ -339,7 +361,7 @@ def _feed(archive: Archive, url: str) -> bytes:
                 "id": entry.release_id,
                 "url": f"{url}{INDEX}",
                 "title": day_text(entry.day),
-                "content_text": entry.says,
+                "content_text": _summary(entry),
                 "date_published": f"{entry.created.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
             }
             for entry in _entries(archive)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -243,6 +244,9 @@ def _problems_of_winners(rows: InputConfig, catalogue: Catalogue) -> Problems:
             )
 
 
+MOST_WATCHED = 300  # items whose joint errors a release states (`MOST_LISTED`)
+
+
 def problems_of_stream(config: Sections, methods: Methods) -> Problems:
     """Yield key and text of the rules that a stream and other sections break together."""
     own = methods[config.method]
@@ -260,6 +264,8 @@ def problems_of_stream(config: Sections, methods: Methods) -> Problems:
         yield STREAM, f"is for method: {suitable}, got {own.name}; change one of the two"
         return
     yield from _problems_of_nights(config)
+    if config.schedule.alarms is not None:
+        yield from _problems_of_alarms(config, config.schedule.alarms.pairs)
     yield from _problems_of_its_guarantee(config.privacy, config.schedule.stream)
     if config.schedule.stream.participation is not None:
         yield from _problems_of_its_rows(config, config.schedule.stream.participation, methods)
@@ -277,6 +283,18 @@ def _problems_of_nights(config: Sections) -> Problems:
             "schedule.budget",
             "must be per-night with schedule.stream, of which section privacy pays all nights;"
             " remove this line",
+        )
+
+
+def _problems_of_alarms(config: Sections, pairs: Sequence[tuple[str, str]]) -> Problems:
+    names = config.items.catalogue.names
+    if unknown := sorted({item for pair in pairs for item in pair} - set(names)):
+        yield "schedule.alarms.pairs", f"{unknown[0][:40]} is none of the items; correct it"
+    if len(names) > MOST_WATCHED:
+        yield (
+            "schedule.alarms",
+            f"is for at most {MOST_WATCHED} items, whose errors a release states, got"
+            f" {len(names):,}; remove it",
         )
 
 

@@ -95,6 +95,32 @@ class ParticipationConfig(Section):
         return RowTerms(nights=nights, rows=self.rows, gap=self.pair_gap, burst=burst)
 
 
+ItemPair = Annotated[tuple[str, str], Field(strict=False)]
+
+
+class AlarmsConfig(Section):
+    """Alarms of a stream: "X passed Y", with one error of 5 % for all of its nights together.
+
+    Attributes:
+        pairs: pairs of items to watch, named before the first night. Fewer pairs notice smaller
+            changes. Without this section all pairs are watched.
+    """
+
+    pairs: Annotated[tuple[ItemPair, ...], Field(strict=False)] = Field(
+        min_length=1, examples=["[[A, B], [A, C]]"]
+    )
+
+    @field_validator("pairs")
+    @classmethod
+    def _differ(cls, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        for one, other in pairs:
+            if one == other:
+                refuse(("", f"an item cannot pass itself, got {one[:40]!r} twice in a pair"))
+        if len({frozenset(pair) for pair in pairs}) < len(pairs):
+            refuse(("", "a pair stands there twice; name each pair once"))
+        return pairs
+
+
 class StreamConfig(Section):
     """Nights that one budget pays for together. Changing any key here makes another stream.
 
@@ -251,6 +277,7 @@ class ScheduleConfig(Section):
             total is shared by the nights of a month.
         nights: most nights in a month, among which `per-month` shares the budget.
         stream: nights that one budget pays for together; left out: each night has its own.
+        alarms: pairs of items that are watched in a stream; left out: all pairs.
     """
 
     cron: Text | None = Field(default=None, examples=['"0 2 * * *"'])
@@ -265,6 +292,7 @@ class ScheduleConfig(Section):
     budget: Annotated[NightlyBudget, Field(strict=False)] = NightlyBudget.PER_NIGHT
     nights: int = Field(default=MOST_NIGHTS, ge=1, le=MOST_NIGHTS, examples=["31"])
     stream: StreamConfig | None = None
+    alarms: AlarmsConfig | None = None
 
     @field_validator("timezone")
     @classmethod
@@ -292,6 +320,8 @@ class ScheduleConfig(Section):
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.epoch is not None and self.window is None:
             yield "epoch", "is about the column schedule.window; name that, or remove this"
+        if self.alarms is not None and self.stream is None:
+            yield "alarms", "is for schedule.stream, whose nights it watches; remove it"
 
     @property
     def zone(self) -> ZoneInfo:

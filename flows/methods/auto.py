@@ -20,12 +20,6 @@ def _rules(config: Sections) -> Problems:
         from hushrank.flows.methods.responses.least_noise import problems_of_tests
 
         yield from problems_of_tests(config)
-    elif config.groups is not None:
-        yield (
-            "groups",
-            "do not go with method: auto for comparisons; name a method that releases counts, such"
-            " as noisy-pairs, or remove it",
-        )
 
 
 class Auto(Method):

@@ -149,6 +149,7 @@ T = TypeVar("T")
 RETRY_DELAY_SECONDS = 1
 ALERT_EVENT = "hushrank.budget.alert"
 CHANGE_EVENT = "hushrank.ranks.changed"
+PASSED_EVENT = "hushrank.item.passed"
 NOT_SHOWN = (
     "Prefect: the release is published, but the server did not take all that its page shows of it."
 )
@@ -176,6 +177,7 @@ def run_in_flow(job: Job, reducer: Reducer, watch: Perform, tell: Tell) -> Outco
         try:
             _alert(outcome)
             _tell_changes(outcome, job)
+            _tell_alarms(outcome)
             leave_artifacts(outcome)
         except Exception:  # a server that is gone must not make a published night a failure
             tell(NOT_SHOWN)
@@ -310,6 +312,26 @@ def _tell_changes(outcome: Outcome, job: Job) -> None:
                 "items": [
                     {"item": row.item, "change": row.change, "ranks": row.ranks} for row in moved
                 ],
+            },
+        )
+
+
+def _tell_alarms(outcome: Outcome) -> None:
+    """Emit an event for each item that passed another one for certain."""
+    from prefect.events import emit_event
+
+    told = outcome.release.alarms
+    if told is None or outcome.spent is None:  # published before, and told of then
+        return
+    for each in told.passed:
+        emit_event(
+            event=PASSED_EVENT,
+            resource={"prefect.resource.id": f"hushrank.population.{outcome.balance.population}"},
+            payload={
+                "release": outcome.release.release_id,
+                "item": each.item,
+                "passed": each.passed,
+                "watched_pairs": told.number,
             },
         )
 

@@ -44,7 +44,14 @@ from hushrank.flows.release.boards import (
 )
 from hushrank.flows.release.election import ElectionRecord, PrecinctRecord
 from hushrank.flows.release.provenance import RowSource
-from hushrank.flows.release.released import Effect, PersonalRecord, Released, Robustness, TieRecord
+from hushrank.flows.release.released import (
+    AlarmRecord,
+    Effect,
+    PersonalRecord,
+    Released,
+    Robustness,
+    TieRecord,
+)
 from hushrank.flows.release.scale import (
     UNITS,
     Scale,
@@ -195,7 +202,7 @@ NO_ELO = (
 OPTIONAL = (
     *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects", "ties"),
     *("test", "dif", "fit", "personal", "groups", "source", "election", "robustness"),
-    "precincts",
+    *("precincts", "alarms"),
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -233,6 +240,7 @@ class Release(Record):
         precincts: votes by public precinct that add up; None: counts are not kept apart so.
         robustness: number of people who would have to change for another item to be first; None:
             the release tells nothing of that.
+        alarms: items of a stream that passed each other; None: nothing was watched.
     """
 
     release_id: str
@@ -265,6 +273,7 @@ class Release(Record):
     election: ElectionRecord | None = None
     precincts: PrecinctRecord | None = None
     robustness: tuple[Robustness, ...] | None = None
+    alarms: AlarmRecord | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 

@@ -118,6 +118,38 @@ class Robustness(Record):
     kind: Literal["certificate", "estimate"]
 
 
+class Passed(Record):
+    """An alarm: the order of two items is certain, and was certain the other way round before.
+
+    Attributes:
+        item: item that is ahead now.
+        passed: item that was ahead.
+    """
+
+    item: str
+    passed: str
+
+
+class AlarmRecord(Record):
+    """Orders of watched pairs that are certain for all nights of a stream together.
+
+    Attributes:
+        pairs: pairs that were named before the first night; null: all pairs.
+        number: number of watched pairs.
+        quantile: standard errors by which two scores must differ.
+        orders: a sign for each watched pair, of all pairs in the order of sorted names: `>`, the
+            first item was ahead when the order was last certain; `<`, the second; `=`, the order
+            was never certain.
+        passed: items that passed each other on this night.
+    """
+
+    pairs: tuple[tuple[str, str], ...] | None
+    number: int = Field(ge=1)
+    quantile: float
+    orders: str
+    passed: tuple[Passed, ...]
+
+
 class ReleasedRecord(Record):
     """A released statistic, from which the rest of a release can be computed again.
 

@@ -36,11 +36,17 @@ from hushrank.flows.release.sheet_report import (
 from hushrank.privacy.units import NoiseKind
 
 TIE_MODELS = {TieModel.DAVIDSON: "Davidson (1970)", TieModel.RAO_KUPPER: "Rao and Kupper (1967)"}
+TIES_ASSUMED = (
+    " Scores rest on this model of ties too: where ties come about in another way, fewer intervals"
+    " than stated hold the score."
+)
 TIE_MEANINGS = {
-    TieModel.DAVIDSON: "Scores are log odds of the comparisons that do not end in a tie.",
+    TieModel.DAVIDSON: (
+        f"Scores are log odds of the comparisons that do not end in a tie.{TIES_ASSUMED}"
+    ),
     TieModel.RAO_KUPPER: (
         "An item wins against another one where chance adds up to more than log theta on top of"
-        " what its score lacks."
+        f" what its score lacks.{TIES_ASSUMED}"
     ),
 }
 MOST_ROWS = 62  # rows of a table of abilities

@@ -320,11 +320,13 @@ def _changes(before: Release | None, release: Release, *, continued: bool) -> Ch
 
 def _of_some(release: Release) -> dict[str, Any]:
     """Words that few releases have, whose modules are loaded only for them."""
-    found: dict[str, Any] = {"stream": None, "election": None, "votes": None}
+    found: dict[str, Any] = {"stream": None, "alarms": [], "election": None, "votes": None}
     found["robust"] = [*robustness_sentences(release, release.shown())]
     if release.stream is not None:
+        from hushrank.flows.release.alarms import alarm_sentences
         from hushrank.flows.report.changes import stream_sentence
 
+        found["alarms"] = [*alarm_sentences(release)]
         found["stream"] = stream_sentence(release.stream)
     if release.election is not None:
         from hushrank.flows.report.elections import election_facts

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from hushrank.flows.release.boards import better_lines
+from hushrank.flows.release.boards import RankedItem, better_lines
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import (
     DIFFICULTIES,
@@ -55,6 +55,9 @@ NO_INTERVAL = "–"  # sign for a place in an order, which the ranks bound
 MOST_TEXTS = 4  # most ticks of the table's axis that have a text
 AVERAGE = {Scale.WIN_SHARE: 50.0, Scale.ELO: MEAN_ELO}  # score of the average item; else 0
 ROUNDING = 1e-9
+INTERVALS = "rank, with 95 % interval"
+EVERY_BAND = "With 95 % confidence all bands of all nights of the stream hold."
+ALL_NIGHTS = "rank; 95 %: all bands of all nights hold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,13 +369,14 @@ def history_figure(release: Release, earlier: Sequence[Release]) -> ReportFigure
         f" that each can have. Last of all {best[0].shown} has rank {rank_interval(best[0])}."
     )
     height, drawn = _ranks_over_time(nights)
+    confidence = CONFIDENCE if _bands_of_all_nights(nights) is None else EVERY_BAND
     return ReportFigure(
         identifier="over-time",
         title="Ranks over time",
         svg=drawing("curves", height, description, drawn),
         caption=(
             f"The ranks of {which} on the last {len(nights)} nights that say anything; the band of"
-            f" an item shows the ranks that it can have. {CONFIDENCE} Nights next to each other"
+            f" an item shows the ranks that it can have. {confidence} Nights next to each other"
             " share most of their answers and part of their noise: what changed since the last one"
             " is tested above."
         ),
@@ -401,6 +405,7 @@ def _ranks_over_time(
 ) -> tuple[float, Markup]:
     """The height of the drawing, and what is in it."""
     places, last = _places_in_time(releases), releases[-1]
+    bands, words = _bands_in_time(releases)
     best = last.ranking[:MOST_LINES]
     lines = [{line.item: line for line in release.ranking} for release in releases]
     drawn = []
@@ -408,26 +413,15 @@ def _ranks_over_time(
         held = [
             (x, each[line.item]) for x, each in zip(places, lines, strict=True) if line.item in each
         ]
-        said = [
-            f"{line.shown}, {EPOCH + timedelta(math.floor(x))}: rank {rank_interval(each)}"
-            for x, each in held
-        ]
-        drawn.append(
-            Curve(
-                name=line.shown,
-                title=said[-1],
-                points=[(x, each.rank, words) for (x, each), words in zip(held, said, strict=True)],
-                area=[(each.rank_low, each.rank_high) for _, each in held],
-            )
-        )
-    lowest = max(len(best), *(line.rank_high for line in best))
+        drawn.append(_curve(held, [band[line.item] for band in bands if line.item in band]))
+    lowest = max(len(best), *(bands[-1][line.item][1] for line in best))
     height = max(36 * len(best), 120.0)
     marks = [at for at in round_marks(1, max(lowest, 2))[0] if at >= 1 and at == round(at)]
     up = Axis(lowest + 0.5, 0.5, tuple((at, f"{at:.0f}") for at in sorted({1.0, *marks})))
     between = [
-        (places[place - 1] + places[place]) / 2
-        for place, release in enumerate(releases)
-        if release.release_id in breaks and place
+        (before + place) / 2
+        for (before, place), release in zip(pairwise(places), releases[1:], strict=True)
+        if release.release_id in breaks
     ]
     body = curves(
         drawn,
@@ -435,11 +429,43 @@ def _ranks_over_time(
         up,
         height=height,
         width=WIDTH,
-        words="rank, with 95 % interval",
+        words=words,
         marks=between,
         points=len(releases) <= MOST_POINTS,
     )
     return height + 72, body
+
+
+def _curve(held: Sequence[tuple[float, RankedItem]], area: list[tuple[int, int]]) -> Curve:
+    """Curve of one item's ranks, from its places in time and its lines there, with its band."""
+    said = [
+        f"{line.shown}, {EPOCH + timedelta(math.floor(x))}: rank {rank_interval(line)}"
+        for x, line in held
+    ]
+    points = [(x, line.rank, words) for (x, line), words in zip(held, said, strict=True)]
+    return Curve(name=held[-1][1].shown, title=said[-1], points=points, area=area)
+
+
+def _bands_of_all_nights(releases: Sequence[Release]) -> list[dict[str, tuple[int, int]]] | None:
+    """Ranks that hold on all nights of a stream at once; None where other releases are shown."""
+    if releases[-1].stream is None:
+        return None
+    from hushrank.flows.release.alarms import bands_of, same_stream
+
+    found = [each for release in releases if (each := bands_of(release)) is not None]
+    return found if same_stream(releases) and len(found) == len(releases) else None
+
+
+def _bands_in_time(
+    releases: Sequence[Release],
+) -> tuple[list[dict[str, tuple[int, int]]], str]:
+    """Ranks that each item can have, by release, and words on what they hold for."""
+    if (bands := _bands_of_all_nights(releases)) is not None:
+        return bands, ALL_NIGHTS
+    return [
+        {line.item: (line.rank_low, line.rank_high) for line in release.ranking}
+        for release in releases
+    ], INTERVALS
 
 
 def _places_in_time(releases: Sequence[Release]) -> list[float]:

@@ -252,6 +252,11 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         look=look,
         **{name: getattr(conclusion, name) for name in OF_SOME_METHODS},
     )
+    if release.stream is not None:
+        from hushrank.flows.release.alarms import with_alarms
+
+        watched = None if config.schedule.alarms is None else config.schedule.alarms.pairs
+        release = with_alarms(release, config.output, watched)
     return release.model_copy(update={"robustness": robustness_of(release)})
 
 

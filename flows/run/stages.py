@@ -21,6 +21,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.flows.config.schedule import StreamConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import DrawError, PredictableBits
 from hushrank.flows.ledger.account import Attempt
@@ -92,7 +93,20 @@ def _reads(job: Job) -> str:
     if privacy.bounding is Bounding.WEIGHTS:
         most = privacy.max_contributions
         return f"count {reads}, all answers of a person, each less where there are more than {most}"
-    return f"count {reads}, {_bound_text(privacy.max_contributions, job.config.input.kind)}"
+    bound = _bound_text(privacy.max_contributions, job.config.input.kind)
+    stream = job.config.schedule.stream
+    return f"count {reads}, {bound}{'' if stream is None else _bound_of_stream(stream)}"
+
+
+def _bound_of_stream(stream: StreamConfig) -> str:
+    """Say what one person may contribute on all nights, where their answers are counted."""
+    metered = stream.participation
+    if metered is None:
+        return ""
+    text = f" a night and {metered.rows} in the whole stream"
+    if metered.pair_gap is not None:
+        text += f", one about the same two items in {metered.pair_gap} nights"
+    return text
 
 
 def _bound_text(most: int, kind: str) -> str:

@@ -48,12 +48,23 @@ def prepare_in_turn(survey: Survey, night: date) -> Job:
     account, wanted = survey.ledger.known().account, empty.occasion.to_pay(FREE)
     require_open(account, wanted)
     require_turn(account, wanted)
+    _check_alarms(empty)
     try:
         return prepare_job(survey, night=night)
     except NightWithoutFiles as error:
         if config.schedule.empty is EmptyNights.SKIP:
             return empty
         raise NightWithoutFiles(f"{error}{_WAITS}") from None
+
+
+def _check_alarms(job: Job) -> None:
+    """Refuse named pairs that earlier nights did not watch."""
+    from hushrank.flows.release.alarms import check_pairs
+
+    config, night = job.config, job.occasion
+    watched = None if config.schedule.alarms is None else config.schedule.alarms.pairs
+    if isinstance(night, StreamNight):
+        check_pairs(config.output, night.stream_id, night.number + 1, watched)
 
 
 def stream_job_to_check(survey: Survey) -> Job:
@@ -73,9 +84,11 @@ def stream_job_to_check(survey: Survey) -> Job:
             f" To continue, {NEW_STREAM}. {NOTHING_SPENT}"
         )
     try:
-        return prepare_job(survey, night=night)
+        job = prepare_job(survey, night=night)
     except NightWithoutFiles:
-        return job_without_files(survey, night)
+        job = job_without_files(survey, night)
+    _check_alarms(job)
+    return job
 
 
 def span_of(config: SurveyConfig) -> StreamSpan:

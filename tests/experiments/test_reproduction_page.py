@@ -60,6 +60,31 @@ def test_every_command_names_an_experiment(checkout: Path, title: str) -> None:
     assert len(named) >= len(known) - 1
 
 
+def unmarked(text: str) -> list[str]:
+    """Rows of results that name neither a command, nor that there is nothing to measure."""
+    found = []
+    for head, rows in re.findall(r"^(\|.*)\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.MULTILINE):
+        columns = [cell.strip() for cell in head.strip("|").split("|")]
+        place = next((k for k, name in enumerate(columns) if name.startswith("command")), None)
+        if place is None:
+            continue
+        for row in rows.splitlines():
+            cell = row.strip("|").split("|")[place].strip()
+            if not re.match(r"`(hushrank reproduce|--only) |none$|the same\b", cell):
+                found.append(row)
+    return found
+
+
+@pytest.mark.parametrize("title", WHAT_THERE_IS)
+def test_every_row_of_results_names_where_it_comes_from(checkout: Path, title: str) -> None:
+    """And a new row that does not is found."""
+    text = section((checkout / "docs" / "reproduction.md").read_text(), title) + "\n"
+    assert unmarked(text) == []
+    place = text.index("\n| Figure") + 1
+    added = "| Figure 99 | some time | 0.1 | 0.1 | agrees |\n"
+    assert unmarked(text[:place] + added + text[place:]) == [added.strip()]
+
+
 def test_every_cell_of_the_tables_stands_beside_the_printed_number(checkout: Path) -> None:
     """Tables 3 to 11 of [XSC]: ours and its standard error, theirs, and the ratio of the two."""
     text = section((checkout / "docs" / "reproduction.md").read_text(), XSC)

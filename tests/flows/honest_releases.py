@@ -297,6 +297,11 @@ STREAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {},
         {**STREAM, "participations": 1, "show": {"window": 1}},
     ),
+    "stream, watched pair": (
+        "noisy-counts, rho",
+        {"schedule__alarms": {"pairs": [ITEMS[:2]]}},
+        STREAM,
+    ),
     "stream of metered rows": (PAIRS, {}, METERED),
     "stream of metered rows, all nights, groups": (
         PAIRS,
@@ -351,8 +356,9 @@ def honest(name: str, folder: Path) -> Forger:
     if name in STREAMS:
         variant, changes, stream = STREAMS[name]
         survey = survey_of(variant, folder, PEOPLE).set(
-            **changes, input__paths=["log-{date}.parquet"], schedule={"stream": stream}
+            input__paths=["log-{date}.parquet"], schedule={"stream": stream}
         )
+        survey.set(**changes)
         for number in range(2):
             day = FIRST + timedelta(days=number)
             pq.write_table(_with_more(answers(PEOPLE)), folder / f"log-{day}.parquet")

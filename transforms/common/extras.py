@@ -43,7 +43,6 @@ EXTRAS: Mapping[str, Extra] = {
     "reproduce": Extra("matplotlib", ("matplotlib",)),
     "s3": Extra("s3fs", ("s3fs",)),
     "sheets": Extra("python-calamine and pyreadstat", ("python_calamine", "pyreadstat")),
-    "towers": Extra("JAX", ("jax",)),
 }
 
 

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from hushrank.transforms.common.local_files import UnfitFile, being_read, require_regular
 from hushrank.transforms.common.schema import RANKING, TOO_LARGE, Columns, InputError, check_schema
-from hushrank.transforms.storage import preflib
+from hushrank.transforms.storage import json_lists, preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
 from hushrank.transforms.storage.json_rows import json_names
 from hushrank.transforms.storage.places import CloudPath
@@ -123,6 +123,7 @@ TEXT_ENDINGS = {
     ".csv": FileFormat.CSV,
     ".jsonl": FileFormat.JSONL,
     ".ndjson": FileFormat.JSONL,
+    json_lists.ENDING: FileFormat.JSONL,
 }
 ENDINGS = {
     ".parquet": FileFormat.PARQUET,
@@ -241,7 +242,7 @@ def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
         need("sheets", name)
     # An empty JSON Lines file, which has no header, is a file without rows: no error. Packed, it
     # would not be empty.
-    if size == 0 and (format_ is not FileFormat.JSONL or is_packed(name)):
+    if size == 0 and (format_ is not FileFormat.JSONL or is_changed(name)):
         raise InputError(f"{name}: the file is empty (0 bytes). Remove it, or write it again.")
     return InputFile(name, size, version, format_, md5=match.md5)
 
@@ -425,6 +426,8 @@ def open_file(file: InputFile) -> Iterator[IO[bytes]]:
         opened = open_data_file(file.table)
     with being_read(file.name), opened or open_bytes(file.path, file.name) as stream:
         try:
+            if file.format is FileFormat.JSONL and json_lists.is_list(file.path):
+                stream = json_lists.lines_of(file.name, stream)
             yield stream
         except MemoryError:
             raise InputError(TOO_LARGE.format(file.name)) from None
@@ -463,6 +466,11 @@ def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
         yield stack.enter_context(unpacked(path, stream))
 
 
+def is_changed(path: str) -> bool:
+    """Whether the rows are in other bytes than those of the file, so that it is read as a whole."""
+    return is_packed(path) or json_lists.is_list(path)
+
+
 def ending_of(path: str | PurePath) -> str:
     """Extension that decides the format, in lower case: of `a.csv.gz` it is `.csv.gz`."""
     *_, last, ending = ("", "", *PurePath(path).suffixes)
@@ -495,9 +503,12 @@ def any_remote(files: Iterable[InputFile]) -> bool:
 
 
 def is_input_name(relative: PurePath) -> bool:
-    """Whether a file at this path below an input folder belongs to the input."""
+    """Whether a file at this path below an input folder belongs to the input.
+
+    Files of one JSON list do not: in folders, such files mostly say what others hold.
+    """
     hidden = any(part.startswith((".", "_")) for part in relative.parts)
-    return not hidden and ending_of(relative) in ENDINGS
+    return not hidden and ending_of(relative) in ENDINGS and not json_lists.is_list(relative.name)
 
 
 def _format_of(path: str) -> FileFormat:

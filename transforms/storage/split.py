@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from hushrank.transforms.common.schema import is_list, to_numpy
-from hushrank.transforms.storage.files import InputFile
+from hushrank.transforms.storage.files import InputFile, is_changed
 from hushrank.transforms.storage.json_rows import read_json_rows
 from hushrank.transforms.storage.parquet_rows import LIST_ITEMS
 from hushrank.transforms.storage.text_lines import (
@@ -37,7 +37,6 @@ from hushrank.transforms.storage.text_lines import (
     after_header,
     as_utf8,
     csv_header,
-    is_packed,
     read_records,
 )
 
@@ -339,7 +338,7 @@ def cut_into_spans(whole: Split) -> list[Split]:
     anywhere."""
     file = whole.file
     span_bytes = min(SPAN_BYTES, max(LEAST_SPAN_BYTES, -(-file.size // PARTS)))
-    if is_packed(file.path) or file.multiline or file.size <= span_bytes:
+    if is_changed(file.path) or file.multiline or file.size <= span_bytes:
         return [whole]
     spans = spans_of(file.size, span_bytes)
     return [replace(whole, span=span, rows=whole.rows // len(spans)) for span in spans]

@@ -150,6 +150,7 @@ def history(
         print_records(Console(), HEADINGS, _lines(releases, breaks))
         if any(release.stream is not None for release in releases):
             _say("* total of the stream, charged once for all its nights.")
+            _say_alarms(releases)
         _say_what_is_left_out(left_out)
         for note in late.values():
             _say(note)
@@ -163,6 +164,18 @@ def history(
         _print_json(releases, left_out, plot, changes, breaks, late)
     elif plot is not None:
         _say(f"Ranks over time: {plot}")
+
+
+def _say_alarms(releases: Sequence[Release]) -> None:
+    """Print which items passed each other, and what the last night says of the watched pairs."""
+    from hushrank.flows.release.alarms import alarm_sentences
+
+    for release in releases:
+        shown = release.shown()
+        for each in () if release.alarms is None else release.alarms.passed:
+            _say(f"{release.day}: {shown[each.item]} passed {shown[each.passed]}.")
+    for sentence in [*alarm_sentences(releases[-1])][-1:]:
+        _say(sentence)
 
 
 def _late_files(sources: Sequence[str], releases: Sequence[Release]) -> dict[str, str]:
@@ -242,6 +255,7 @@ def _print_json(
     late: Mapping[str, str],
 ) -> None:
     from hushrank.flows.interfaces.documents.histories import (
+        Alarm,
         HistoryDocument,
         JobChange,
         LateFiles,
@@ -257,6 +271,17 @@ def _print_json(
             changes=None if changes is None else changes_document(changes),
             job_changes=tuple(JobChange(before=id_, says=text) for id_, text in breaks.items()),
             late_files=tuple(LateFiles(release_id=id_, says=text) for id_, text in late.items()),
+            alarms=tuple(
+                Alarm(
+                    release_id=release.release_id,
+                    day=release.day,
+                    item=each.item,
+                    passed=each.passed,
+                )
+                for release in releases
+                if release.alarms is not None
+                for each in release.alarms.passed
+            ),
         )
     )
 
@@ -300,7 +325,8 @@ def export(
     if kind in NOTHING and not table.num_rows:
         raise ConfigError(NOTHING[kind])
     write_whole(out, export_bytes(table, out))
-    _say(f"Wrote {out}: {table.num_rows:,} rows of {len(chosen):,} releases.")
+    of = "1 release" if len(chosen) == 1 else f"{len(chosen):,} releases"
+    _say(f"Wrote {out}: {table.num_rows:,} row{'' if table.num_rows == 1 else 's'} of {of}.")
     _say_what_is_left_out(left_out)
 
 

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from hushrank.flows.ledger.ledger import Ledger
     from hushrank.privacy.accounting import Spend
 
+NOTICED = 0.02  # of epsilon: a smaller difference is rounding
+NOT_A_SUM = (
+    "What is left is the epsilon of the largest further release with Laplace noise that the total"
+    " allows. It need not add up to the total with what was spent, because costs compose."
+)
 Confirmed = Annotated[
     bool, typer.Option("--yes", help="Repair the ledger, and record that permanently.")
 ]
@@ -74,6 +79,9 @@ def show(config: ConfigPath, as_json: AsJson = False) -> None:
         print_records(Console(), HISTORY_COLUMNS, (row.cells() for row in rows))
         show_balance(Console(), balance)
         if balance.releases:
+            left, total = balance.remaining_epsilon, balance.total
+            if abs(left + balance.spent_epsilon - total) > NOTICED:
+                Console().print(Text(NOT_A_SUM), soft_wrap=True)
             spent = f"Spent in total: epsilon {needed_text(balance.spent_epsilon)}."
             Console().print(Text(f"{spent} {rule_text(balance.rule)}"), soft_wrap=True)
         for text in told:

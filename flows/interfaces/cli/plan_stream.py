@@ -17,6 +17,7 @@ from hushrank.flows.planning.plan.stream import (
     StreamPlan,
     StreamRequest,
     StreamSetting,
+    alarm_difference,
     even_share_error,
     habits_of,
     plan_stream,
@@ -86,7 +87,7 @@ def stream_plan(
     try:
         request = StreamRequest(
             nights=nights,
-            workload=_workload(show),
+            workload=_workload(show, nights),
             habits=habits_of(habits),
             people=DEFAULT_PEOPLE if most is None else most,
             items=DEFAULT_ITEMS if items is None else items,
@@ -102,13 +103,13 @@ def stream_plan(
         raise ConfigError(f"plan --stream: {error}") from None
 
 
-def _workload(show: str) -> Workload:
+def _workload(show: str, nights: int) -> Workload:
     if show == ALL_SO_FAR:
         return Workload(None)
     if show == NIGHT:
         return Workload(1)
     if show.isascii() and show.isdigit():
-        return Workload(int(show))
+        return Workload(min(int(show), max(nights, 1)))  # a longer window shows no more
     raise ConfigError(f"--show {show}: must be a number of nights, night or all")
 
 
@@ -208,7 +209,11 @@ def show_metered(console: Console, request: StreamRequest, settings: Sequence[Pa
 def _of_a_person(terms: Terms | RowTerms, answers: int) -> str:
     if isinstance(terms, RowTerms):
         return f"{terms.rows} answers, on one pair {terms.gap} nights apart"
-    return f"{terms.participations} nights of {answers}, {terms.gap} apart"
+    return f"{_nights(terms.participations)} of {answers}, {terms.gap} apart"
+
+
+def _nights(number: int) -> str:
+    return "1 night" if number == 1 else f"{number} nights"
 
 
 def show_stream(console: Console, plan: StreamPlan) -> None:
@@ -230,6 +235,7 @@ def show_stream(console: Console, plan: StreamPlan) -> None:
         _say(console, _advice(plan))
         if request.group_shares:
             _say(console, _of_groups(plan))
+        _say(console, _alarms(plan))
         _say(console, _configuration(plan))
     console.print(Text(CAVEAT, style="dim"), soft_wrap=True)
     _say(console, READ_NOTHING)
@@ -263,7 +269,7 @@ def _table(plan: StreamPlan) -> Table:
 def _cells(each: StreamSetting, plan: StreamPlan) -> tuple[str, ...]:
     counts = "every night"
     if each.gap > 1:
-        counts = f"{each.participations} nights, {each.gap} apart"
+        counts = f"{_nights(each.participations)}, {each.gap} apart"
     chosen = plan.informative and each == plan.recommended
     return (
         f"{each.way}, {each.noise_kind}",
@@ -274,6 +280,29 @@ def _cells(each: StreamSetting, plan: StreamPlan) -> tuple[str, ...]:
         f"{100 * each.error:.2g}",
         RECOMMENDED if chosen else "",
     )
+
+
+def _alarms(plan: StreamPlan) -> str:
+    """Text of the smallest difference of two items at which a stream's alarms go off."""
+    pairs = plan.request.items * (plan.request.items - 1) // 2
+    one, every = (alarm_difference(plan, number) for number in (1, pairs))
+    text = (
+        "An alarm (X passed Y, wrong in 5 % of streams at most) needs two shares that differ by"
+        f" {_points(one)} if schedule.alarms names one pair, and by {_points(every)} if all"
+        f" {pairs:,} pairs are watched."
+    )
+    window = plan.request.workload.window
+    if window is not None and window > 1 and every < 1:
+        after = min(-(-3 * window // 4), plan.request.nights)
+        text += (
+            " If two items that are twice as far apart change places from one night to the next,"
+            f" the window shows it after about {_nights(after)}."
+        )
+    return text
+
+
+def _points(difference: float) -> str:
+    return "more than a share can" if difference >= 1 else f"{100 * difference:.2g} points"
 
 
 def _of_groups(plan: StreamPlan) -> str:
@@ -312,7 +341,7 @@ def _advice(plan: StreamPlan) -> str:
         text = "Use no caps: people answer so often that caps would leave out too much."
     else:
         text = (
-            f"Count {best.participations} nights per person, at least {best.gap} apart, and use"
+            f"Count {_nights(best.participations)} per person, at least {best.gap} apart, and use"
             f" {best.bands} band{'s' if best.bands > 1 else ''}: {1 - best.counted:.0%} of the"
             " answers are left out."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Literal
 
 from hushrank.flows.interfaces.documents.runs import Document, ReleaseSummary
@@ -72,6 +73,22 @@ class LateFiles(Record):
     says: str
 
 
+class Alarm(Record):
+    """An item of a stream that passed another one.
+
+    Attributes:
+        release_id: id of the night's release.
+        day: date of the night.
+        item: item that is ahead now.
+        passed: item that was ahead before.
+    """
+
+    release_id: str
+    day: date
+    item: str
+    passed: str
+
+
 class HistoryDocument(Document):
     """Document of `hushrank history`.
 
@@ -82,6 +99,7 @@ class HistoryDocument(Document):
         changes: changes since the day of `--since`; null: not asked for.
         job_changes: places where the job itself changed.
         late_files: nights whose files have changed since their release.
+        alarms: items that passed each other for certain, on nights of streams.
     """
 
     command: Literal["history"] = "history"
@@ -91,6 +109,7 @@ class HistoryDocument(Document):
     changes: ChangesDocument | None = None
     job_changes: tuple[JobChange, ...] = ()
     late_files: tuple[LateFiles, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
 
 
 class VerifyDocument(Document):

@@ -26,6 +26,11 @@ The likelihood that `noisy-pairs` fits may need less than its formula says, down
 exposures are unequal (frontier, B), and more where they are equal (10 items, A): the formula is in
 between. The matrix shows more than scores (who beats whom, cycles), so it is taken where it is
 nearly as good.
+
+With groups, counts of each group have noise of the same law, so the whole has as many times its
+variance as there are groups, whatever the method: what is least for one group is least for all
+cells. Each mechanism is calibrated for groups, so its law has what groups cost it. `perturbed-mle`
+ranks no groups and is no candidate.
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ from hushrank.flows.config.row_rules import (
 )
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.base import Choice, PlannedMethod
+from hushrank.flows.methods.base import GROUPS, Choice, PlannedMethod
 from hushrank.flows.methods.counts.noisy_counts import NoisyCounts
 from hushrank.flows.methods.counts.noisy_pairs import NoisyPairs
 from hushrank.flows.methods.counts.win_loss import WinLoss
@@ -94,6 +99,8 @@ def of_least_noise(config: SurveyConfig) -> Choice:
     found: list[Candidate] = []
     refused = None
     for method in CANDIDATES:
+        if config.groups is not None and not method.facts.uses(GROUPS):
+            continue
         try:
             found.append(_candidate(method, config, found))
         except ConfigError as error:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.night_orders import all_nights_quantile
 from hushrank.pipelines.simulate.simulate_nights import Habit, simulate_answers
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import Stream, stream_of
@@ -256,3 +257,18 @@ def habits_of(texts: Sequence[str]) -> tuple[Habit, ...]:
                 f" as 0.14:0.3 ({error})"
             ) from None
     return tuple(habits)
+
+
+def alarm_difference(plan: StreamPlan, pairs: int) -> float:
+    """Difference of two items' shares of the wins that is certain on all nights; see
+    `night_orders`.
+
+    Formula: q sqrt(2) error, with the error of one share in the recommended setting, as root mean
+    square over nights. Half of the alarms that are due at just this difference go off on a night.
+    A window of W nights moves from a difference d to -d within W nights, and has passed -q sqrt(2)
+    error after W / 2 (1 + q sqrt(2) error / d) of them: after 3 W / 4 where d is twice as large.
+    """
+    best = plan.recommended
+    normal = best.noise_kind is NoiseKind.GAUSSIAN
+    q = all_nights_quantile(plan.request.nights, pairs, normal=normal)
+    return math.sqrt(2) * q * best.error

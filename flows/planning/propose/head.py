@@ -58,8 +58,6 @@ _ADVICE = {
     ".zip": "is a zip archive, which is not read; unpack it first",
     ".xls": "is a spreadsheet; save it as .xlsx, or as CSV (UTF-8, columns separated by commas)",
     ".ods": "is a spreadsheet; save it as .xlsx, or as CSV (UTF-8, columns separated by commas)",
-    ".json": "is JSON; JSON Lines, with one object a line, are read. Of one list of objects make"
-    " them with: jq -c '.[]' {path} > {stem}.jsonl",
     ".dta": "is a file of a statistics program; save it as CSV",
     **dict.fromkeys(
         (".dat", ".prn"),

@@ -231,9 +231,8 @@ def group_lines(column: str | None) -> Iterator[str]:
     if column is None:
         return
     yield f"# All rows are ranked together. To rank each {_in_comment(column)} too, at the same"
-    yield "# epsilon, remove the # of the next three lines and set method: win-loss, noisy-counts"
-    yield "# or noisy-pairs. Groups are public: name them from how answers were asked for, never"
-    yield "# from rows."
+    yield "# epsilon, remove the # of the next three lines. Groups are public: name them from how"
+    yield "# answers were asked for, never from rows."
     yield "# groups:"
     yield line("#   column", scalar(column))
     yield choose("#   values", "all public groups to rank, for example [English, German]")

@@ -10,7 +10,12 @@ from scipy.stats import norm
 
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.pair_separation import ScoreErrors
-from hushrank.estimation.comparisons.next_pairs import SPREAD_OUT, _loss_rates, next_pairs
+from hushrank.estimation.comparisons.next_pairs import (
+    MOST_OF_ONE,
+    SPREAD_OUT,
+    _loss_rates,
+    next_pairs,
+)
 
 
 def errors(scores: list[float], variances: list[float]) -> ScoreErrors:
@@ -33,7 +38,7 @@ def test_the_edge_of_the_best_is_asked_about_and_the_ends_are_not():
     assert sum(found.values()) == pytest.approx(1)
     assert min(found.values()) == pytest.approx(SPREAD_OUT / 15)
     assert found[0, 5] == pytest.approx(SPREAD_OUT / 15)
-    assert found[2, 3] > 0.5
+    assert MOST_OF_ONE - 0.01 < found[2, 3] <= MOST_OF_ONE
 
 
 def test_an_item_of_unknown_score_is_asked_about():
@@ -42,6 +47,16 @@ def test_an_item_of_unknown_score_is_asked_about():
     found = shares(next_pairs(known, LOGISTIC, 2))
     with_it = sum(share for pair, share in found.items() if 4 in pair)
     assert with_it > 0.7
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 12])
+def test_no_pair_gets_all_and_shares_add_up(n):
+    """Two items have one pair, which gets all; three have three, of which none gets over 2 / 3."""
+    known = errors([5 - k for k in range(n)], [0.3] * n)
+    found = shares(next_pairs(known, LOGISTIC, 1))
+    pairs = n * (n - 1) // 2
+    assert sum(found.values()) == pytest.approx(1)
+    assert max(found.values()) <= max(MOST_OF_ONE, 2 / pairs, pairs == 1) + 1e-12
 
 
 def test_the_rate_is_the_slope_of_the_expected_loss():

@@ -200,7 +200,6 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_two_towers_learn_more_from_mallows_than_from_laplace() -> None:
-    pytest.importorskip("jax", reason="the optional extra `towers` is not installed")
     values = trials(Setting("7", 15, 350, 0, 1.0), 5)
     mallows, laplace = (values[f"{name}/two-towers", "accuracy"] for name in (MALLOWS, LAPLACE))
     assert mallows.mean() > laplace.mean() > 0.6

@@ -435,7 +435,13 @@ def test_real_battles_in_words_count_as_in_signs(survey, command, real_data):
     bounds = {"privacy__distinct_pairs": None, "privacy__max_contributions": 400}
     told = {"items": items, "input__ties": "split", **bounds}
     by_sign = exact(survey, command, input__paths=["signs.parquet"], output="signs", **told)
+    told = {"conversation_a": [{"role": "user", "content": 'a "quote", ] and }'}], "turn": 1}
+    rows = [
+        told | row | {"tstamp": 1682351591.1322 + k} for k, row in enumerate(battles.to_pylist())
+    ]
+    (survey.folder / "rows.json").write_text(json.dumps(rows))
     values = {"winner_values": {"left": "model_a", "right": "model_b", "tie": "tie (bothbad)"}}
     roles = {"user": "judge", "left": "model_a", "right": "model_b", "winner": "winner"}
-    survey.set(input__columns=roles | values, input__paths=["rows.avro"], output="words")
-    assert exact(survey, command) == by_sign
+    for name in ("rows.avro", "rows.json"):
+        survey.set(input__columns=roles | values, input__paths=[name], output=f"words-{name}")
+        assert exact(survey, command) == by_sign

@@ -10,7 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.methods.registry import load_config
+from hushrank.flows.methods.counts.least_noise import NEARLY
+from hushrank.flows.methods.counts.noisy_counts import NoisyCounts
+from hushrank.flows.methods.counts.noisy_pairs import NoisyPairs
+from hushrank.flows.methods.counts.win_loss import WinLoss
+from hushrank.flows.methods.registry import METHODS, load_config
 from hushrank.flows.planning.plan.plan import group_errors
 from hushrank.flows.planning.plan.survey import Setting
 from hushrank.flows.planning.plan.world import World
@@ -93,6 +97,32 @@ def test_every_group_and_the_whole_are_ranked_and_epsilon_is_paid_once(grouped, 
     assert all(f"<summary>{name}</summary>" in report for name in boards)
 
 
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("design", ["balanced", "random", "any"])
+def test_auto_takes_the_method_of_least_noise_once_groups_are_paid_for(grouped, design, distinct):
+    """Groups double the noise of wins of distinct pairs, and leave that of pairs as it is."""
+    grouped.set(input__design=design, privacy__distinct_pairs=distinct)
+    noise = {}
+    for method in (NoisyCounts(), WinLoss(), NoisyPairs()):
+        config = load_config(grouped.set(method="auto").config)
+        if not any(method.facts.rules(config)):
+            noise[method.facts.name] = method.noise_in_net_wins(method.calibrate(config))
+    choice = METHODS["auto"].resolve(config)
+    chosen = choice.method.facts.name
+    sees_all = {name: noise[name] for name in noise if name != "noisy-counts"}
+    assert noise[chosen] <= NEARLY * min(sees_all.values())
+    assert "perturbed-mle" not in choice.reason
+    assert all(name in choice.reason for name in noise)
+
+
+def test_auto_ranks_every_group(grouped, command):
+    code, printed = command("run", grouped.set(method="auto").config, "--direct")
+    assert code == 0, printed
+    release = json.loads((grouped.output / "release.json").read_text())
+    assert [group["name"] for group in release["groups"]] == ["en", "de", "no"]
+    assert release["method"] in ("noisy-counts", "win-loss", "noisy-pairs")
+
+
 def as_numbers(wins):
     return list(wins.values()) if isinstance(wins, dict) else wins
 
@@ -132,7 +162,6 @@ def test_groups_are_part_of_the_job(grouped):
     ("changes", "message"),
     [
         ({"method": "perturbed-mle"}, "groups: needs a method that releases counts"),
-        ({"method": "auto"}, "name a method that releases counts, such as noisy-pairs"),
         ({"groups__values": ["en"]}, "groups.values: one group is the whole"),
         ({"groups__values": ["en", "en"]}, "groups.values: group en occurs 2 times"),
         ({"groups__column": "item_i"}, "groups.column: item_i is input.columns.left already"),

@@ -145,7 +145,7 @@ def test_the_core_ranks_csv_and_parquet_and_draws(survey, hidden):
 
 def test_what_needs_an_extra_is_refused_before_anything_is_written(survey, hidden):
     """Each with its sentence and exit code 2; no ledger, no key, no folder."""
-    for each in (extra for extra in EXTRAS if extra not in ("gcp", "towers")):
+    for each in (extra for extra in EXTRAS if extra != "gcp"):
         assert is_installed(each), f"{each} would be refused anyway"
         assert any(extra == each for extra, *_ in REFUSED)
     (survey.folder / "exam.xlsx").write_bytes(b"PK")

@@ -140,10 +140,10 @@ def test_an_empty_file_of_json_lines_has_no_rows(tmp_path):
 def test_an_unknown_ending(tmp_path, name, ending):
     path = put(tmp_path / name)
     assert refusal(list_files, [str(path)]) == (
-        f"{path}: unknown ending {ending}. Known: .parquet, .pq, .csv, .jsonl, .ndjson, .csv.gz,"
-        " .csv.zst, .jsonl.gz, .jsonl.zst, .ndjson.gz, .ndjson.zst, .avro, .orc, .arrow, .feather,"
-        " .soc, .soi, .toc, .toi, .xlsx, .sav; or set input.format: parquet, csv, jsonl, avro, orc,"
-        " arrow, preflib, excel, spss."
+        f"{path}: unknown ending {ending}. Known: .parquet, .pq, .csv, .jsonl, .ndjson, .json,"
+        " .csv.gz, .csv.zst, .jsonl.gz, .jsonl.zst, .ndjson.gz, .ndjson.zst, .json.gz, .json.zst,"
+        " .avro, .orc, .arrow, .feather, .soc, .soi, .toc, .toi, .xlsx, .sav; or set input.format:"
+        " parquet, csv, jsonl, avro, orc, arrow, preflib, excel, spss."
     )
 
 

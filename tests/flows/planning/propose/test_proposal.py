@@ -264,12 +264,6 @@ def test_a_column_name_that_a_terminal_would_obey_is_not_proposed():
             "a.csv.gz: not a complete gzip file (truncated or damaged). Write it again.",
         ),
         (
-            "a.json",
-            b"[]",
-            "a.json: is JSON; JSON Lines, with one object a line, are read. Of one list of objects"
-            " make them with: jq -c '.[]' a.json > a.jsonl",
-        ),
-        (
             "a.ods",
             b"PK",
             "a.ods: is a spreadsheet; save it as .xlsx, or as CSV (UTF-8, columns separated by"
