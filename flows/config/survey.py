@@ -437,6 +437,8 @@ class SurveyConfig(Section):
         del content["model"]["exposures"]
         if (design := self.model.design()) is not None:  # else as in versions without the key
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
+        if self.privacy.names_per_person == 1:  # as in versions without the key
+            del content["privacy"]["names_per_person"]
         for key, default in LATER_MODEL_KEYS.items():
             if content["model"][key] == default:
                 del content["model"][key]

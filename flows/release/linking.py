@@ -20,9 +20,14 @@ def drift_rows(earlier: Release, later: Release) -> list[dict[str, Any]]:
     """A line for each item that both releases have, in the order of the later ranking.
 
     Raises:
-        ConfigError: a release has no difficulties with errors, too few items are common, too many
-            of them moved, or one test is of points and the other is not.
+        ConfigError: both are the same release, a release has no difficulties with errors, too few
+            items are common, too many of them moved, or one test is of points and the other is not.
     """
+    if earlier.release_id == later.release_id:
+        raise ConfigError(
+            f"{earlier.name} is named twice: a release has not moved against itself, and its errors"
+            " are one draw; name a release of an earlier test and one of a later test"
+        )
     before, now = (_difficulties(release) for release in (earlier, later))
     common = _common_items(earlier, later, before[0], now[0])
     places = [[names[item] for item in common] for names, _, _ in (before, now)]

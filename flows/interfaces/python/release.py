@@ -242,8 +242,9 @@ class Release:
             earlier: of the same test, or of one that has items in common with it.
 
         Raises:
-            ConfigError: a release has no difficulties with errors, under 5 items are common, over a
-                fifth of these moved, or one test has points and the other has none.
+            ConfigError: both are the same release, a release has no difficulties with errors, under
+                5 items are common, over a fifth of these moved, or one test has points and the
+                other has none.
         """
         from hushrank.flows.release.linking import drift_rows
 

@@ -297,6 +297,7 @@ def test_items_whose_most_points_changed_are_not_compared(released):
     told = release.record.released
     other_points = {**told.points, ITEMS[0]: (*told.points[ITEMS[0]], 0)}
     changed = told.model_copy(update={"points": other_points})
-    other = hushrank.Release(release.record.model_copy(update={"released": changed}), survey.output)
+    record = release.record.model_copy(update={"released": changed, "release_id": "another"})
+    other = hushrank.Release(record, survey.output)
     with pytest.raises(hushrank.HushrankError, match="3 items in common with the same most points"):
         release.drift_from(other)

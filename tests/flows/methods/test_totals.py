@@ -583,18 +583,24 @@ def test_items_move_since_an_earlier_release_or_two_tests_cannot_be_compared(ban
     )
     centre = tuple(release.record.errors.centre)
     swapped = release.record.errors.model_copy(update={"centre": centre[::-1]})
-    table = release.drift_from(release)
+    again = hushrank.Release(
+        release.record.model_copy(update={"release_id": "another"}), survey.output
+    )
+    table = release.drift_from(again)
     assert sorted(table["item"].to_pylist()) == EIGHT
     assert np.abs(np.array(table["difference"])).max() < 1e-9
     assert not any(table["moved"].to_pylist())
     assert table["before"].to_pylist() == table["now"].to_pylist()
     for changes, message in (
         ({"ranking": others}, "2 items in common"),
+        ({"release_id": release.record.release_id}, "is named twice"),
         ({"errors": None}, "no difficulties with errors"),
         ({"errors": swapped}, "more than a fifth of the 8 items"),
         ({"scale": Scale.POINT_DIFFICULTY}, "one has items that give points"),
     ):
-        other = hushrank.Release(release.record.model_copy(update=changes), survey.output)
+        other = hushrank.Release(
+            release.record.model_copy(update={"release_id": "another"} | changes), survey.output
+        )
         with pytest.raises(hushrank.HushrankError, match=message):
             release.drift_from(other)
 
@@ -608,9 +614,13 @@ def test_the_command_names_the_items_that_moved_between_two_tests(banded, comman
     moved, other = (tmp_path / name / "release.json" for name in ("moved", "other"))
     moved.parent.mkdir()
     other.parent.mkdir()
-    moved.write_text(record.model_copy(update={"errors": errors}).model_dump_json())
+    moved.write_text(
+        record.model_copy(update={"errors": errors, "release_id": "later"}).model_dump_json()
+    )
     renamed = tuple(replace(line, item=f"{line.item}b") for line in record.ranking)
-    other.write_text(record.model_copy(update={"ranking": renamed}).model_dump_json())
+    other.write_text(
+        record.model_copy(update={"ranking": renamed, "release_id": "other"}).model_dump_json()
+    )
     out = tmp_path / "drift.csv"
     code, printed = command("drift", survey.output, moved, "--out", out)
     assert code == 0, printed
@@ -618,7 +628,14 @@ def test_the_command_names_the_items_that_moved_between_two_tests(banded, comman
     assert "the same mean over 7 of them" in printed
     table = {row["item"]: row for row in pacsv.read_csv(out).to_pylist()}
     assert [item for item, row in table.items() if row["moved"]] == ["q2"]
-    code, printed = command("drift", survey.output, survey.output)
+    code, printed = command("drift", survey.output, survey.output, "--out", tmp_path / "none.csv")
+    assert code != 0
+    assert "is named twice" in printed
+    assert not (tmp_path / "none.csv").exists()
+    again = tmp_path / "again" / "release.json"
+    again.parent.mkdir()
+    again.write_text(record.model_copy(update={"release_id": "again"}).model_dump_json())
+    code, printed = command("drift", survey.output, again)
     assert code == 0, printed
     assert "None of the 8 items in common moved by more than noise and chance explain" in printed
     assert "have the same mean over all of them." in printed
@@ -629,7 +646,7 @@ def test_the_command_names_the_items_that_moved_between_two_tests(banded, comman
     assert "0 items in common" in printed
     assert "(anchors)" in printed
     before = record.model_copy(update={"created": record.created - timedelta(days=300)})
-    later = record.model_copy(update={"errors": errors})
+    later = record.model_copy(update={"errors": errors, "release_id": "later"})
     assert "q2 (+1.50) moved" in changes_between(before, later).how
 
 
