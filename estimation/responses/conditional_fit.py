@@ -166,6 +166,11 @@ class ConditionalFit:
             noise=centre @ self.noise @ centre.T,
         )
 
+    def widened(self, by: Floats) -> ConditionalFit:
+        """The same difficulties; errors are `by` times as large, shape (n,) or ()."""
+        factors = np.multiply.outer(by, by)
+        return replace(self, covariance=self.covariance * factors, noise=self.noise * factors)
+
 
 @dataclass(frozen=True, slots=True)
 class _State:

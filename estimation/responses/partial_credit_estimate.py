@@ -28,6 +28,7 @@ from hushrank.estimation.responses.totals_estimate import (
     CLEAR_SHEETS,
     CONFIRMED,
     TotalsEstimate,
+    errors_of_the_chosen,
     informative_estimate,
 )
 from hushrank.privacy.noise import NoiseLaw
@@ -100,6 +101,7 @@ def estimate_partial_credit(totals: PointTotals, law: NoiseLaw) -> PartialCredit
         return PartialCreditEstimate(
             estimate=estimate, fit=None, no_lower_limit=nobody, no_upper_limit=nobody
         )
+    fit = fit.widened(errors_of_the_chosen(np.array(people), np.array(of_people)))
     of_cell = law.variance / (shape.answer_weight * shape.share) ** 2
     seen = []
     for own in totals.people_by_points():  # the cells' mean gives way to that of all sheets

@@ -283,6 +283,10 @@ class PartialCreditFit:
             of_items=self.of_items.with_zero(of_items),
         )
 
+    def widened(self, by: Floats) -> PartialCreditFit:
+        """The same difficulties, with errors that are `by` times as large: one number."""
+        return replace(self, of_steps=self.of_steps.widened(by), of_items=self.of_items.widened(by))
+
 
 @dataclass(frozen=True, slots=True)
 class _Equations:

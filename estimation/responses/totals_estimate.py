@@ -62,6 +62,7 @@ from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
 
 CLEAR_SHEETS = 4.0  # standard deviations of noise by which the number of sheets must exceed zero
+CLOSE = 6.0  # by which the number of sheets exceeds its noise where that doubles errors
 LEAST_VARIANCE = 1e-12  # of an anchor's difficulty, so that its weight is finite
 CONFIRMED = 3.0  # by which noise must leave room for a wrong answer, and for a right one
 FURTHEST_SPREAD = 0.45  # of difficulties, relative to that of answers, that a prediction takes
@@ -122,6 +123,7 @@ def estimate_from_totals(
         return TotalsEstimate(
             estimate=estimate, fit=None, no_lower_limit=nobody, no_upper_limit=nobody
         )
+    fit = fit.widened(errors_of_the_chosen(people, np.sqrt(room)))
     of_half = shape.bands * law.variance / (2 * shape.answer_weight) ** 2
     reach = people / 2 - CONFIRMED * np.sqrt(of_half + room / 4)  # half of people has noise too
     easy, hard = half >= reach, -half >= reach
@@ -137,6 +139,23 @@ def estimate_from_totals(
         no_upper_limit=hard,
         moved_anchors=moved,
     )
+
+
+def errors_of_the_chosen(people: Floats, noise: Floats) -> Floats:
+    """Factor of errors, 1 + (`CLOSE` noise / people)^3: what difficulties lose by being published.
+
+    They are published if the noisy number of sheets stands clear of its noise. If it does so by
+    little, it was most likely drawn too large, and with it the curvature of the likelihood is. Of
+    draws that are published, intervals without this factor then hold an item in as few as 74 % (5
+    items, 100 people, Laplace noise of epsilon 0.5; 62 of 1,000 draws), with it in 93 % or more.
+    Where the number is 20 times its noise, the factor is 1.03. It was found by simulation on one
+    set of seeds and checked on another, not derived.
+
+    Args:
+        people: noisy number of sheets with each item, above zero.
+        noise: its standard deviation.
+    """
+    return np.asarray(1 + (CLOSE * noise / people) ** 3)
 
 
 def _anchored(

@@ -28,6 +28,7 @@ from hushrank.estimation.responses.sheet_totals import (
     release_sheet_totals,
 )
 from hushrank.estimation.responses.totals_estimate import (
+    errors_of_the_chosen,
     estimate_from_totals,
     predicted_error,
     predicted_noise,
@@ -189,6 +190,41 @@ def test_two_items_of_equal_noisy_totals_have_one_difficulty():
     fit = fit_totals(SheetTotals(np.array(answers + sheets), shape, confidential=False), 3117.0)
     assert fit.difficulty[8] == pytest.approx(fit.difficulty[9], abs=1e-5)
     assert (np.diff(fit.difficulty) > -1e-5).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("people", "epsilon", "kind", "adjacency", "draws"),
+    [
+        (100, 0.75, LAPLACE, ADDED, 700),
+        (300, 0.25, GAUSSIAN, ADDED, 450),
+        (300, 0.5, LAPLACE, REPLACED, 350),
+    ],
+)
+def test_intervals_hold_although_most_draws_are_not_published(
+    people, epsilon, kind, adjacency, draws
+):
+    """Seeded: those draws are published whose noisy number of sheets came out large."""
+    difficulty, inside = np.linspace(-3, 3, 10), []
+    for seed in range(draws):
+        rng = np.random.default_rng((99, people, seed))
+        right = rng.random((people, 10)) < expit(rng.normal(size=(people, 1)) - difficulty)
+        found = estimate_from_totals(
+            *noisy(totals_of(right, kind=kind), kind, epsilon, adjacency, seed)
+        )
+        if found.fit is not None:
+            bounded = ~(found.no_lower_limit | found.no_upper_limit)
+            truth = difficulty - (difficulty[bounded].mean() if bounded.any() else 0)
+            inside.append((found.estimate.low <= truth) & (truth <= found.estimate.high))
+    assert 30 < len(inside) < draws / 2
+    assert np.mean(inside) > 0.95  # without the factor .88 to .91
+    assert np.mean(inside, axis=0).min() > 0.9  # .74 to .85
+
+
+def test_errors_fade_to_those_of_the_fit_where_noise_is_small():
+    factors = errors_of_the_chosen(np.array([4.0, 20.0, 100.0]), np.ones(3))
+    assert factors == pytest.approx([1 + 1.5**3, 1.027, 1 + 0.06**3])
+    assert errors_of_the_chosen(np.array(100.0), np.array(0.0)) == 1
 
 
 def test_too_few_sheets_say_nothing():
