@@ -94,7 +94,7 @@ def test_history_and_export_leave_unsafe_releases_out_and_say_so(tmp_path, comma
     assert "UNSAFE" not in said
     code, printed = command("export", output, "--out", table)
     assert code == 0, printed
-    assert "of 1 releases. Left out" in " ".join(printed.split())
+    assert "of 1 release. Left out" in " ".join(printed.split())
     assert {row["release_id"] for row in json.loads(table.read_text())} == {"safe"}
     code, printed = command("export", output, "--out", table, "--release", "unsafe")
     assert code == 0, printed
