@@ -166,7 +166,7 @@ def test_more_rankings_give_more_away_unless_epsilon_falls() -> None:
 def test_learning_from_mallows_is_better_than_from_laplace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rdp_trial, "find_spec", lambda name: None)  # linear only: it is fast
+    monkeypatch.delitem(rdp_trial.MODELS, "two-towers")  # linear alone is fast
     values = trials(SMALL["7"], 40)
     mallows, laplace = (values[f"{name}/linear", "accuracy"] for name in (MALLOWS, LAPLACE))
     assert (mallows - laplace).mean() > 0
