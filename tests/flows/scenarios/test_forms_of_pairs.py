@@ -92,6 +92,23 @@ def test_from_the_file_to_the_page(command, form):
     assert list(asked.values()) == list(map(list, PAIRS))
 
 
+def test_a_sentence_writes_its_second_item_small_and_an_odd_cell_hides_no_question(command):
+    """As people type them: "Tea or coffee?", whose cells hold Coffee; one cell holds a remark."""
+    names = ["user", *(f"Q{k}" for k in range(1, 7))]
+    header = [names, ["Response ID", *(f"{one} or {other.lower()}?" for one, other in PAIRS)]]
+    header.append([json.dumps({"ImportId": name}) for name in names])
+    write(header, lambda n: [f"p{n}"])
+    lines = Path("form.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    before = lines[3].rsplit(",", 1)[0]
+    lines[3] = f"{before},cannot say\n"
+    Path("form.csv").write_text("".join(lines), encoding="utf-8")
+    places, _ = ranked(command, "form.csv", design="balanced", user="user")
+    assert places == ["Tea", "Coffee", "Cocoa", "tap water"]
+    assert "set aside 1 " in " ".join(
+        command("inspect", "survey.yaml", "--yes-confidential")[1].split()
+    )
+
+
 def test_codes_in_cells_are_a_question(command):
     header = ",".join(["person", *(f"{a}.{b}" for a, b in combinations("ABC", 2))])
     rows = [f"p{n},{n % 2},1,{(n + 1) % 2}" for n in range(400)]
