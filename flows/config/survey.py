@@ -437,8 +437,6 @@ class SurveyConfig(Section):
         del content["model"]["exposures"]
         if (design := self.model.design()) is not None:  # else as in versions without the key
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
-        if self.privacy.names_per_person == 1:  # as in versions without the key
-            del content["privacy"]["names_per_person"]
         for key, default in LATER_MODEL_KEYS.items():
             if content["model"][key] == default:
                 del content["model"][key]
@@ -497,6 +495,7 @@ def _without_new_privacy(content: dict[str, Any]) -> None:
         "max_weight": None,
         "pairs": None,
         "hide": Hide.ORDER,
+        "names_per_person": 1,
     }
     for key, default in defaults.items():
         if content[key] == default:
