@@ -20,6 +20,7 @@ from hushrank.transforms.common.schema import (
 )
 
 BLANKS = ("", "na", "n/a")  # what programs write into an empty cell
+SIDES = (LEFT_ITEM, RIGHT_ITEM)  # words of `CHOICE` that no cell may say of itself
 
 
 def answers_of_cells(batch: pa.RecordBatch, columns: ComparisonColumns) -> pa.RecordBatch:
@@ -29,7 +30,8 @@ def answers_of_cells(batch: pa.RecordBatch, columns: ComparisonColumns) -> pa.Re
     column of the batch that is no pair's. They are ordered by row, then by pair. A blank is a null,
     an empty text, NA or N/A, in any case, unless an item of the pair has that name. `CHOICE` is
     the text `LEFT_ITEM` where the cell names the left item, `RIGHT_ITEM` where it names the right
-    one, and else the cell. So a cell such as 1 is never taken for the number of an item.
+    one, and else the cell. So a cell such as 1 is never taken for the number of an item. Of a cell
+    that holds one of these two texts itself `CHOICE` is empty, which is no valid one.
 
     Args:
         batch: rows with all columns that `columns` names.
@@ -55,8 +57,10 @@ def _choices(cells: pa.Array, left: str, right: str) -> pa.Array:
     """What the cells of a pair say, as `CHOICE` has it; null where they are blank."""
     blank = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(BLANKS, pa.large_string()))
     found = pc.if_else(blank, pa.scalar(None, pa.large_string()), cells)
+    ours = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(SIDES, pa.large_string()))
+    found = pc.if_else(ours, pa.scalar("", pa.large_string()), found)
     for name, said in ((left, LEFT_ITEM), (right, RIGHT_ITEM)):
-        named = pc.fill_null(pc.equal(cells, name), False)
+        named = pc.fill_null(pc.equal(cells, name.strip()), False)
         found = pc.if_else(named, pa.scalar(said, pa.large_string()), found)
     return found
 
