@@ -15,6 +15,8 @@ import pytest
 import yaml
 
 import hushrank as hr
+from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.section import GivenRows
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import load_config
 from tests.flows.scenarios.test_cases import ranked
@@ -166,6 +168,20 @@ def test_other_methods_and_local_noise_read_a_form(method):
     assert [each.item for each in found.record.ranking] == ITEMS
 
 
+def test_what_is_said_of_a_form_calls_no_empty_cell_a_tie():
+    rows = InputConfig.model_validate(
+        {
+            "kind": "comparisons", "layout": "pairs-wide", "paths": ["form.csv"], "ties": "split",
+            "columns": {"user": "id", "pairs": {"Q": ["A", "B"]}},
+        }
+    )  # fmt: skip
+    said = rows.readings(GivenRows(("A", "B"), formats=set(), complete=True, codes=False))
+    assert [each.text for each in said] == [
+        "Each column of input.columns.pairs should hold one of its two items, or tie for a tie."
+        " Rows with anything else are excluded."
+    ]
+
+
 REFUSED = [
     ({"layout": "long"}, "layout: columns.pairs names a column for each pair"),
     ({"columns": {"user": "id"}}, "columns.pairs names the pair of each column; add it"),
@@ -175,6 +191,8 @@ REFUSED = [
     ({"columns": {"pairs": {"Q": ["A", "B"]}, "winner": "Q"}}, "has no effect beside"),
     ({"columns": {"user": "choice", "pairs": {"Q": ["A", "B"]}}}, "may be called choice here"),
     ({"words": {"tie": ["", "same"]}}, "an empty cell is no answer in layout pairs-wide"),
+    ({"words": {"tie": ["N/A"]}}, "an empty cell is no answer in layout pairs-wide"),
+    ({"words": {"tie": ["Left item"]}}, "no word may be left item in layout pairs-wide"),
     ({"words": {"tie": ["b"]}}, "the word b also names an item"),
 ]
 

@@ -31,7 +31,25 @@ COLUMNS = ComparisonColumns(
     words=WORDS, pairs=PAIRS,
 )  # fmt: skip
 CELLS = st.sampled_from(
-    ["Tea", " Coffee ", "NA", "na", "n/a", "", " ", "same", "SAME", "1", "2", "0", "tea", "x", None]
+    [
+        "Tea",
+        " Coffee ",
+        "NA",
+        "na",
+        "n/a",
+        "",
+        " ",
+        "same",
+        "SAME",
+        "1",
+        "2",
+        "0",
+        "tea",
+        "x",
+        None,
+        LEFT_ITEM,
+        "Right item",
+    ]
 )
 ROWS = st.lists(st.tuples(st.integers(0, 3), CELLS, CELLS, CELLS), max_size=12)
 
