@@ -307,8 +307,6 @@ def _wait_for(sentinel: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-# loads no library
-
 ERROR_FILE = "error.txt"
 BEAM = "apache_beam"
 LOADED_FIRST = (  # modules that the child loads first; none loads Beam

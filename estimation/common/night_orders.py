@@ -12,8 +12,8 @@ too. Nothing is assumed of how nights depend on each other, on noise or answers 
 windows of 28 nights q is within 2 % of the exact quantile of the largest of 365 errors.
 
 Discrete Laplace noise has longer tails. Of all sums of Laplace and normal errors with variance 1, a
-single Laplace error has the longest tail beyond 1.5 standard deviations: P(|z| >= q) =
-exp(-sqrt(2) q), so q = -ln(LEVEL / (T m)) / sqrt(2).
+single Laplace error has the longest tail beyond 1.7 standard deviations: P(|z| >= q) =
+exp(-sqrt(2) q), so q = -ln(LEVEL / (T m)) / sqrt(2), which is 2.1 or more.
 
 The bound needs the pairs to be named before the first night, or to be all pairs: a pair that is
 chosen because of what was released has been tested as often as all pairs.

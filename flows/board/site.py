@@ -24,7 +24,7 @@ from hushrank.flows.ledger.texts import needed_text
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
-from hushrank.flows.release.wording import rank_interval, verdict
+from hushrank.flows.release.wording import range_text, rank_interval, verdict
 from hushrank.flows.report.changes import changes_between, day_text
 from hushrank.flows.report.page import PROTECTED, policy_of
 from hushrank.flows.report.svg import figure_style
@@ -228,16 +228,12 @@ def _item_page(archive: Archive, item: str, name: str) -> dict[str, Any]:
             {
                 "day": day_text(each.day),
                 "rank": f"{of_item.rank:g}",
-                "ranks": _span(of_item.low, of_item.high),
+                "ranks": range_text(of_item.low, of_item.high),
                 "score": score_text(scale, of_item.score, decimals) if each.scale is scale else "–",
             }
             for each, of_item in reversed(held[-MOST_ROWS:])
         ],
     }
-
-
-def _span(low: int, high: int) -> str:
-    return f"{low}" if low == high else f"{low}–{high}"
 
 
 def _drawn(

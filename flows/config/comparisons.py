@@ -46,6 +46,7 @@ from hushrank.transforms.common.schema import (
     Ties,
     Words,
 )
+from hushrank.transforms.comparisons.pair_cells import BLANKS, SIDES
 
 MOST_WORDS = 3  # most words of one meaning that a message lists
 FIRST = "shown first"  # name of the effect
@@ -338,8 +339,12 @@ class InputConfig(RowFiles):
             return
         if self.features:
             yield "features", "is for rows of one answer each; remove it, or write layout: long"
-        if self.told is not None and "" in (*self.told.left, *self.told.right, *self.told.tie):
-            yield "words", "an empty cell is no answer in layout pairs-wide; remove that word"
+        told = () if self.told is None else self.told.words().meanings
+        words = {word.strip().lower() for word, _ in told}
+        if words & {*BLANKS}:
+            yield "words", "an empty cell is no answer in layout pairs-wide, nor is NA; remove it"
+        for word in sorted(words & {*SIDES}):
+            yield "words", f"no word may be {word} in layout pairs-wide; rename it in the file"
 
     def _problems_of_words(self) -> Iterable[tuple[str, str]]:
         if self.told is None:
@@ -401,6 +406,7 @@ class InputConfig(RowFiles):
         """Meaning of the result of a row."""
         if words := self.spelled_out(given.names):
             by_default = self.ties is not Ties.DROP and self.told is None
+            by_default = by_default and self.columns.pairs is None  # where empty is no answer
             empty = ", an empty cell too: input.words can call it a tie" if by_default else ""
             yield Reading(f"{words[0].upper()}{words[1:]}{empty}.", by_default)
         if (column := self.columns.outcome) is not None and self.told is None:

@@ -571,12 +571,12 @@ class Ledger:
         """
 
         def decide(book: Book) -> tuple[list[Event], bool]:
+            self.require_officer(book)  # another population may have handed the ledger over
             if book.account.terms != seen:
                 raise LedgerError(changed_meanwhile_text(self.backend.place, self.terms.population))
             events = self.terms_events(book, reason)
             return events, bool(events)
 
-        self.require_officer(self.book())
         return self.record(decide)
 
     def terms_events(self, book: Book, reason: str = "") -> list[Event]:

@@ -344,8 +344,8 @@ def other_terms_text(where: str, known: Open | ChangeTerms | None, asked: Budget
     )
     return (
         f"{where} {recorded}, and this job states {limits_text(Limits.of(asked))}. The terms belong"
-        " to the holder of a key: write section ledger as they are, or let the holder set them with"
-        f" hushrank ledger terms. {NOTHING_SPENT}"
+        " to the holder of a key: write those of the ledger into section ledger, or let the"
+        f" holder set others with hushrank ledger terms. {NOTHING_SPENT}"
     )
 
 

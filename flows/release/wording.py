@@ -186,7 +186,11 @@ def chance_text(chance: float | None) -> str:
 
 def rank_interval(line: RankedItem) -> str:
     """`1`, or `2–3`: the ranks that hold for all items at once."""
-    low, high = line.sure_ranks
+    return range_text(*line.sure_ranks)
+
+
+def range_text(low: int, high: int) -> str:
+    """`1`, or `2–3`."""
     return f"{low}" if low == high else f"{low}–{high}"
 
 

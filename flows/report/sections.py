@@ -35,6 +35,7 @@ from hushrank.flows.release.wording import (
     chance_text,
     exact_text,
     name_list,
+    range_text,
     rank_interval,
     verdict,
 )
@@ -364,12 +365,14 @@ def history_figure(release: Release, earlier: Sequence[Release]) -> ReportFigure
         return None
     first, best = nights[0].day, release.ranking[:MOST_LINES]
     which = f"the best {len(best)} items" if len(best) < len(release.ranking) else "all items"
+    bands = _bands_of_all_nights(nights)
+    rank = rank_interval(best[0]) if bands is None else range_text(*bands[-1][best[0].item])
     description = (
         f"Plot of the ranks of {which} from {first} to {release.day}, rank 1 on top, with the ranks"
-        f" that each can have. Last of all {best[0].shown} has rank {rank_interval(best[0])}."
+        f" that each can have. Last of all {best[0].shown} has rank {rank}."
     )
     height, drawn = _ranks_over_time(nights)
-    confidence = CONFIDENCE if _bands_of_all_nights(nights) is None else EVERY_BAND
+    confidence = CONFIDENCE if bands is None else EVERY_BAND
     return ReportFigure(
         identifier="over-time",
         title="Ranks over time",
@@ -413,7 +416,9 @@ def _ranks_over_time(
         held = [
             (x, each[line.item]) for x, each in zip(places, lines, strict=True) if line.item in each
         ]
-        drawn.append(_curve(held, [band[line.item] for band in bands if line.item in band]))
+        area = [band[line.item] for band in bands if line.item in band]
+        said = area if words == ALL_NIGHTS else [each.sure_ranks for _, each in held]
+        drawn.append(_curve(held, area, said))
     lowest = max(len(best), *(bands[-1][line.item][1] for line in best))
     height = max(36 * len(best), 120.0)
     marks = [at for at in round_marks(1, max(lowest, 2))[0] if at >= 1 and at == round(at)]
@@ -436,14 +441,28 @@ def _ranks_over_time(
     return height + 72, body
 
 
-def _curve(held: Sequence[tuple[float, RankedItem]], area: list[tuple[int, int]]) -> Curve:
-    """Curve of one item's ranks, from its places in time and its lines there, with its band."""
-    said = [
-        f"{line.shown}, {EPOCH + timedelta(math.floor(x))}: rank {rank_interval(line)}"
-        for x, line in held
+def _curve(
+    held: Sequence[tuple[float, RankedItem]],
+    area: list[tuple[int, int]],
+    ranks: Sequence[tuple[int, int]],
+) -> Curve:
+    """Curve of one item's ranks.
+
+    Args:
+        held: its places in time, and its lines there.
+        area: ends of the band, for each place.
+        ranks: lowest and highest rank that the text of each point says.
+    """
+    points = [
+        (x, line.rank, f"{line.shown}, {_day_of(x)}: rank {range_text(*ends)}")
+        for (x, line), ends in zip(held, ranks, strict=True)
     ]
-    points = [(x, line.rank, words) for (x, line), words in zip(held, said, strict=True)]
-    return Curve(name=held[-1][1].shown, title=said[-1], points=points, area=area)
+    return Curve(name=held[-1][1].shown, title=points[-1][2], points=points, area=area)
+
+
+def _day_of(x: float) -> date:
+    """The day of a place on the axis."""
+    return EPOCH + timedelta(math.floor(x))
 
 
 def _bands_of_all_nights(releases: Sequence[Release]) -> list[dict[str, tuple[int, int]]] | None:

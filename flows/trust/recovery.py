@@ -494,6 +494,7 @@ def _accept(ledger: Ledger, why: str, key: str, lost: Sequence[LostRelease]) -> 
         ledger.backend.accept_loss()
     for _ in range(MAX_TRIES):
         book, now = ledger.book(), ledger.clock().replace(microsecond=0)
+        ledger.require_officer(book)
         wrong = book.last is not None and book.last - now > MAX_CLOCK_LAG
         time = now if wrong else book.now
         counted, past = split_lost(lost, book.account, remembered(ledger.terms, time))

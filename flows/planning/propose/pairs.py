@@ -71,9 +71,12 @@ def guess_pairs(
         questions: texts of a second header, by column; may be empty.
     """
     for pairs in (_asked(columns, questions), joined_names(columns, rows)):
-        named = tuple(pair for pair in pairs if _cells_name(rows, pair))
+        named = [pair for pair in pairs if _cells_name(rows, pair)]
         if named and any(texts_of(rows, column) for column, _, _ in named):
-            return PairsGuess(named)
+            known = {item.lower() for _, *items in named for item in items}
+            # an odd cell hides no column whose two items are known from others
+            found = [pair for pair in pairs if {pair[1].lower(), pair[2].lower()} <= known]
+            return PairsGuess(_spelled_alike(found))
     pairs = joined_names(columns, rows)
     values = {text.removesuffix(".0") for column, _, _ in pairs for text in texts_of(rows, column)}
     for one, other in _CODES:
@@ -119,9 +122,17 @@ def _is_pair(left: str, right: str) -> bool:
     return bool(left.strip() and right.strip()) and left.strip() != right.strip()
 
 
+def _spelled_alike(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Give each item one spelling, as in "Tea or coffee?", "Coffee or cocoa?"; capitals win."""
+    names = sorted({item for _, *items in pairs for item in items}, reverse=True)
+    spelling = {name.lower(): name for name in names}
+    if any(left.lower() == right.lower() for _, left, right in pairs):
+        return tuple(pairs)
+    return tuple((column, spelling[a.lower()], spelling[b.lower()]) for column, a, b in pairs)
+
+
 def _cells_name(rows: Sequence[Row], pair: Pair) -> bool:
     """Whether every cell that was read names one of the two items, or a tie, or is blank."""
     column, left, right = pair
-    texts = {text_of(row.get(column)) for row in rows}
-    others = {text for text in texts if text and text.lower() not in (*_BLANKS, *TIES)}
-    return others <= {left, right}
+    texts = {text_of(row.get(column)).lower() for row in rows}
+    return texts <= {"", *_BLANKS, *TIES, left.lower(), right.lower()}

@@ -388,9 +388,11 @@ def _items_told(head: Head, guess: Guess, others: set[str]) -> Iterator[str]:
         return
     if isinstance(guess, ColumnGuess) and guess.asked is not None:
         names = [column for column, _, _ in guess.asked.pairs]
+        asks = f"columns ask about a pair of items, {names[0]} to {names[-1]}"
         yield (
-            f"{len(names)} columns ask about a pair of items, {names[0]} to {names[-1]}:"
-            f" {len(guess.asked.items)} items. Check that the names suit the cells."
+            f"{len(names)} {asks if len(names) > 1 else f'column asks about a pair, {names[0]}'}:"
+            f" {_items(len(guess.asked.items))}. Check that the names suit the cells; case is"
+            " ignored there."
         )
         return
     seen = _items_seen(head, guess)

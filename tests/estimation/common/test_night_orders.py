@@ -45,6 +45,17 @@ def test_one_laplace_error_exceeds_its_quantile_with_the_chance_of_one_statement
     assert q > all_nights_quantile(7, 3, normal=True)
 
 
+@pytest.mark.parametrize("q", [1.7, -math.log(0.05) / math.sqrt(2), 4.0])
+def test_no_sum_of_laplace_and_normal_errors_has_a_longer_tail(q):
+    """By Fourier inversion; the tail of a sum of Laplace errors beside a normal one."""
+    t = np.linspace(1e-6, 200, 200_001)
+    for draws in (1, 2, 3, 8):
+        for normal in np.linspace(0, 1, 11):
+            law = np.exp(-normal * t**2 / 2) / (1 + (1 - normal) / draws * t**2 / 2) ** draws
+            tail = 1 - 2 / math.pi * np.trapezoid(np.sin(q * t) / t * law, t)
+            assert tail <= math.exp(-math.sqrt(2) * q) * 1.001
+
+
 @pytest.mark.parametrize(("nights", "pairs"), [(0, 1), (1, 0)])
 def test_nothing_to_watch_is_refused(nights, pairs):
     with pytest.raises(ValueError, match="at least 1"):

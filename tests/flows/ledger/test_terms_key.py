@@ -16,6 +16,8 @@ from hushrank.flows.ledger.entries import Accept, read_chain, write_lines
 from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.keys import KeySigner, load_signer, make_key, sealed
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.ledger.local_file import Snapshot
+from hushrank.flows.trust import recovery
 from tests.ledgers import pure, release
 
 Opened = Callable[..., Ledger]
@@ -240,6 +242,33 @@ def test_of_two_officers_at_once_the_second_looks_again(opened, office):
     assert set_terms(one)
     assert "were changed since they were shown" in refusal(two.set_terms, WHY, seen)
     assert opened(office, epsilon=20.0).balance().total == 20
+
+
+@pytest.mark.parametrize("repairs", [False, True])
+def test_terms_that_were_handed_over_meanwhile_are_not_set(
+    tmp_path, opened, office, officer, repairs, monkeypatch
+):
+    """The key is that of all populations, and another one may hand it over at that moment."""
+    set_terms(opened(office))
+    late = opened(office, epsilon=20.0)
+    seen = late.book().account.terms
+    make_key(tmp_path / "next.pem")
+    heir = load_signer(tmp_path / "next.pem")
+    append = late.backend.append
+
+    def after_handing_over(token: str, lines: bytes) -> Snapshot:
+        monkeypatch.undo()
+        set_terms(opened(Guards(terms_key=heir.public, officer=officer), population="zoo"))
+        return append(token, lines)
+
+    monkeypatch.setattr(late.backend, "append", after_handing_over)
+    told = (
+        refusal(recovery._accept, late, "x", "", ())
+        if repairs
+        else refusal(late.set_terms, WHY, seen)
+    )
+    assert f"belong to key {heir.key_id}" in told
+    assert len(read_approved(path_of(tmp_path).read_bytes(), "x").entries) == 2
 
 
 def test_an_officer_and_a_run_at_once(opened, office, job):

@@ -12,6 +12,7 @@ import pytest
 
 from hushrank.flows.board.write import write_board
 from hushrank.flows.config.row_rules import MOST_WATCHED
+from hushrank.flows.release.alarms import bands_of
 from hushrank.flows.release.boards import MOST_LISTED
 from hushrank.flows.release.history import read_history
 from hushrank.flows.release.release import load_release
@@ -87,7 +88,12 @@ def test_bees_pass_ants_once_and_everything_says_so(stream, command, tmp_path):
 def test_bands_of_the_picture_hold_on_all_nights(stream, command):
     run_all(command, stream, 2)
     releases = read_history([stream.output])
-    assert ALL_NIGHTS in ranks_over_time(releases, ".svg").decode()
+    drawn = ranks_over_time(releases, ".svg").decode()
+    assert ALL_NIGHTS in drawn
+    for release in releases:  # a point says the ranks of its band, not those of its night alone
+        for item, (low, high) in bands_of(release).items():
+            ends = f"{low}" if low == high else f"{low}–{high}"
+            assert f"{release.shown()[item]}, {release.day}: rank {ends}<" in drawn
     alone = [each.model_copy(update={"stream": None}) for each in releases]
     assert INTERVALS in ranks_over_time(alone, ".svg").decode()
 

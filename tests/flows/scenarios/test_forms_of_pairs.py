@@ -15,6 +15,8 @@ import pytest
 import yaml
 
 import hushrank as hr
+from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.section import GivenRows
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import load_config
 from tests.flows.scenarios.test_cases import ranked
@@ -92,6 +94,23 @@ def test_from_the_file_to_the_page(command, form):
     assert list(asked.values()) == list(map(list, PAIRS))
 
 
+def test_a_sentence_writes_its_second_item_small_and_an_odd_cell_hides_no_question(command):
+    """As people type them: "Tea or coffee?", whose cells hold Coffee; one cell holds a remark."""
+    names = ["user", *(f"Q{k}" for k in range(1, 7))]
+    header = [names, ["Response ID", *(f"{one} or {other.lower()}?" for one, other in PAIRS)]]
+    header.append([json.dumps({"ImportId": name}) for name in names])
+    write(header, lambda n: [f"p{n}"])
+    lines = Path("form.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    before = lines[3].rsplit(",", 1)[0]
+    lines[3] = f"{before},cannot say\n"
+    Path("form.csv").write_text("".join(lines), encoding="utf-8")
+    places, _ = ranked(command, "form.csv", design="balanced", user="user")
+    assert places == ["Tea", "Coffee", "Cocoa", "tap water"]
+    assert "set aside 1 " in " ".join(
+        command("inspect", "survey.yaml", "--yes-confidential")[1].split()
+    )
+
+
 def test_codes_in_cells_are_a_question(command):
     header = ",".join(["person", *(f"{a}.{b}" for a, b in combinations("ABC", 2))])
     rows = [f"p{n},{n % 2},1,{(n + 1) % 2}" for n in range(400)]
@@ -149,6 +168,20 @@ def test_other_methods_and_local_noise_read_a_form(method):
     assert [each.item for each in found.record.ranking] == ITEMS
 
 
+def test_what_is_said_of_a_form_calls_no_empty_cell_a_tie():
+    rows = InputConfig.model_validate(
+        {
+            "kind": "comparisons", "layout": "pairs-wide", "paths": ["form.csv"], "ties": "split",
+            "columns": {"user": "id", "pairs": {"Q": ["A", "B"]}},
+        }
+    )  # fmt: skip
+    said = rows.readings(GivenRows(("A", "B"), formats=set(), complete=True, codes=False))
+    assert [each.text for each in said] == [
+        "Each column of input.columns.pairs should hold one of its two items, or tie for a tie."
+        " Rows with anything else are excluded."
+    ]
+
+
 REFUSED = [
     ({"layout": "long"}, "layout: columns.pairs names a column for each pair"),
     ({"columns": {"user": "id"}}, "columns.pairs names the pair of each column; add it"),
@@ -158,6 +191,8 @@ REFUSED = [
     ({"columns": {"pairs": {"Q": ["A", "B"]}, "winner": "Q"}}, "has no effect beside"),
     ({"columns": {"user": "choice", "pairs": {"Q": ["A", "B"]}}}, "may be called choice here"),
     ({"words": {"tie": ["", "same"]}}, "an empty cell is no answer in layout pairs-wide"),
+    ({"words": {"tie": ["N/A"]}}, "an empty cell is no answer in layout pairs-wide"),
+    ({"words": {"tie": ["Left item"]}}, "no word may be left item in layout pairs-wide"),
     ({"words": {"tie": ["b"]}}, "the word b also names an item"),
 ]
 

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,10 @@ def test_an_auditor_gets_all_terms_costs_and_methods(owned: Survey, command: Com
     assert paid["drawn_at"]
 
 
+def without(part: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: each for key, each in part.items() if key != name}
+
+
 def test_a_verifier_finds_terms_that_nobody_approved(owned: Survey, command: Command):
     assert command("run", owned.config)[0] == 0
     forger = Forger.of(owned)
@@ -79,6 +84,8 @@ def test_a_verifier_finds_terms_that_nobody_approved(owned: Survey, command: Com
         ("ledger.terms", lambda terms: terms[1:]),
     ):
         assert "other changes of its terms" in forger.copy().certify(path, value).wrong(), path
+    untold = forger.copy().certify("ledger", lambda part: without(part, "terms"))
+    assert "other changes of its terms" in untold.wrong()
 
 
 def test_a_verifier_with_the_officers_key_finds_a_ledger_without_officer(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -29,7 +31,25 @@ COLUMNS = ComparisonColumns(
     words=WORDS, pairs=PAIRS,
 )  # fmt: skip
 CELLS = st.sampled_from(
-    ["Tea", " Coffee ", "NA", "na", "n/a", "", " ", "same", "SAME", "1", "2", "0", "tea", "x", None]
+    [
+        "Tea",
+        " Coffee ",
+        "NA",
+        "na",
+        "n/a",
+        "",
+        " ",
+        "same",
+        "SAME",
+        "1",
+        "2",
+        "0",
+        "tea",
+        "x",
+        None,
+        LEFT_ITEM,
+        "Right item",
+    ]
 )
 ROWS = st.lists(st.tuples(st.integers(0, 3), CELLS, CELLS, CELLS), max_size=12)
 
@@ -49,6 +69,8 @@ def outcome_of(cell: str | None, left: str, right: str) -> int | None:
         return 1 if text == left else -1
     if text.lower() in ("", "na", "n/a"):
         return None
+    if text.lower() in (left.lower(), right.lower()):
+        return 1 if text.lower() == left.lower() else -1
     return {"same": 0, "1": 1, "2": -1}.get(text.lower(), 9)
 
 
@@ -78,6 +100,13 @@ def test_a_row_means_the_same_whatever_stands_beside_it(rows, cut):
     parts = [batch_of(rows[:cut]), batch_of(rows[cut:])]
     apart = [row for part in parts for row in answers_of_cells(part, COLUMNS).to_pylist()]
     assert whole == apart
+
+
+def test_case_counts_only_where_it_alone_tells_two_items_apart():
+    columns = replace(COLUMNS, pairs=(("Q1", "US", "us"), ("Q2", "Tea", "Coffee")))
+    batch = batch_of([(1, "us", "COFFEE", ""), (2, "Us", "tea", ""), (3, "US", "coffe", "")])
+    said = answers_of_cells(batch, columns)[CHOICE].to_pylist()
+    assert said == [RIGHT_ITEM, RIGHT_ITEM, "Us", LEFT_ITEM, LEFT_ITEM, "coffe"]
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.float64(), pa.string(), pa.large_string()])
