@@ -60,9 +60,8 @@ from hushrank.transforms import system
 from hushrank.transforms.common.local_files import MostBytes, open_local, read_local
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.files import FileFormat, InputFile, ending_of, is_remote
-from hushrank.transforms.storage.json_lists import is_list
 from hushrank.transforms.storage.places import Place, write_whole
-from hushrank.transforms.storage.text_lines import is_packed
+from hushrank.transforms.storage.text_lines import is_json_list, is_packed
 from hushrank.transforms.storage.window import part_id
 from hushrank.transforms.tables.names import DataFile, ServedTable
 
@@ -342,7 +341,7 @@ def _how_read(file: InputFile) -> tuple[str, str]:
     """The format, and what the ending of the name adds to it."""
     if file.format is FileFormat.PREFLIB:
         return file.format, ending_of(file.path)
-    if is_list(file.path) and is_plain(file):
+    if is_json_list(file.path) and is_plain(file):
         return file.format, ending_of(file.path)
     packed = is_packed(file.path) and is_plain(file)
     return file.format, os.path.splitext(file.path)[1].lower() if packed else ""

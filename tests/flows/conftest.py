@@ -186,9 +186,17 @@ def no_engine_is_chosen() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def files_are_read_here(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """No child parses files, unless a test asks for `reading_apart`: one takes a second."""
+    """No child parses files, unless a test asks for `reading_apart`: one takes a second.
+
+    A `Reducer` that is not replaced by `in_process` has its child.
+    """
+    child = reading.Reader
+
+    def reader(*modules: str) -> InProcessReader | reading.Reader:
+        return child(*modules) if modules == reading.LOADED_FIRST else InProcessReader()
+
     if "reading_apart" not in request.fixturenames:
-        monkeypatch.setattr("hushrank.flows.reading.Reader", InProcessReader)
+        monkeypatch.setattr("hushrank.flows.reading.Reader", reader)
 
 
 @pytest.fixture

@@ -25,15 +25,17 @@ import pyarrow.parquet as pq
 
 from hushrank.transforms.common.local_files import UnfitFile, being_read, require_regular
 from hushrank.transforms.common.schema import RANKING, TOO_LARGE, Columns, InputError, check_schema
-from hushrank.transforms.storage import json_lists, preflib
+from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
 from hushrank.transforms.storage.json_rows import json_names
 from hushrank.transforms.storage.places import CloudPath
 from hushrank.transforms.storage.text_lines import (
     HEADER_BYTES,
+    LIST_ENDING,
     PACKINGS,
     as_utf8,
     csv_header,
+    is_json_list,
     is_packed,
     packing_of,
     unpacked,
@@ -123,7 +125,7 @@ TEXT_ENDINGS = {
     ".csv": FileFormat.CSV,
     ".jsonl": FileFormat.JSONL,
     ".ndjson": FileFormat.JSONL,
-    json_lists.ENDING: FileFormat.JSONL,
+    LIST_ENDING: FileFormat.JSONL,
 }
 ENDINGS = {
     ".parquet": FileFormat.PARQUET,
@@ -426,7 +428,9 @@ def open_file(file: InputFile) -> Iterator[IO[bytes]]:
         opened = open_data_file(file.table)
     with being_read(file.name), opened or open_bytes(file.path, file.name) as stream:
         try:
-            if file.format is FileFormat.JSONL and json_lists.is_list(file.path):
+            if file.format is FileFormat.JSONL and is_json_list(file.path):
+                from hushrank.transforms.storage import json_lists
+
                 stream = json_lists.lines_of(file.name, stream)
             yield stream
         except MemoryError:
@@ -468,7 +472,7 @@ def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
 
 def is_changed(path: str) -> bool:
     """Whether the rows are in other bytes than those of the file, so that it is read as a whole."""
-    return is_packed(path) or json_lists.is_list(path)
+    return is_packed(path) or is_json_list(path)
 
 
 def ending_of(path: str | PurePath) -> str:
@@ -508,7 +512,7 @@ def is_input_name(relative: PurePath) -> bool:
     Files of one JSON list do not: in folders, such files mostly say what others hold.
     """
     hidden = any(part.startswith((".", "_")) for part in relative.parts)
-    return not hidden and ending_of(relative) in ENDINGS and not json_lists.is_list(relative.name)
+    return not hidden and ending_of(relative) in ENDINGS and not is_json_list(relative.name)
 
 
 def _format_of(path: str) -> FileFormat:

@@ -17,9 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.text_lines import without_packing
 
-ENDING = ".json"
 BLOCK = 1 << 20
 MARK = b"\xef\xbb\xbf"  # byte order mark
 OPENS, CLOSES, QUOTE, BACKSLASH, COMMA = b"[{", b"]}", ord('"'), ord("\\"), ord(",")
@@ -30,11 +28,6 @@ DAMAGED = "{}: not a complete list in JSON (truncated or damaged). Write it agai
 
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
-
-
-def is_list(path: str) -> bool:
-    """Whether the name is that of a file with one list, packed or not."""
-    return without_packing(path).lower().endswith(ENDING)
 
 
 def _table(characters: bytes) -> Mask:

@@ -514,6 +514,7 @@ class Packing:
     broken: tuple[type[Exception], ...]
 
 
+LIST_ENDING = ".json"  # of a file that holds one list of objects
 PACKINGS = {
     ".gz": Packing("gzip", 1032, _gzip, (EOFError, gzip.BadGzipFile, zlib.error)),
     # A block of 4 bytes unpacks to 128 KiB at most (RFC 8878).
@@ -537,6 +538,11 @@ def without_packing(path: str) -> str:
         if path.lower().endswith(end):
             return path[: -len(end)]
     return path
+
+
+def is_json_list(path: str) -> bool:
+    """Whether the name is that of a file with one list (`json_lists`), packed or not."""
+    return without_packing(path).lower().endswith(LIST_ENDING)
 
 
 @contextlib.contextmanager

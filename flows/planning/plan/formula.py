@@ -15,7 +15,7 @@ true scores and the same normal numbers, so settings differ by what they are alo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -24,6 +24,7 @@ from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.uncertainty import Counts, ranks_alone
 from hushrank.flows.planning.plan.world import (
     Accuracy,
+    ErrorParts,
     mean_accuracy,
     score_errors,
     scores_measured,
@@ -31,21 +32,7 @@ from hushrank.flows.planning.plan.world import (
 from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
-MOST_SIMULATED = 150  # items up to which every survey is simulated and ranked
 REPLICATES = 24  # of the true scores and of their errors
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorParts:
-    """Parts of the standard error of a typical score; squares add up.
-
-    Attributes:
-        sampling: by who was asked.
-        privacy: by noise, or by randomised answers.
-    """
-
-    sampling: float
-    privacy: float
 
 
 def accuracy_by_formula(

@@ -25,13 +25,10 @@ from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.methods.base import Calibrated, Choice, PlannedMethod
 from hushrank.flows.methods.registry import METHODS, check_job
-from hushrank.flows.planning.plan.formula import (
-    MOST_SIMULATED,
-    ErrorParts,
-    accuracy_by_formula,
-)
 from hushrank.flows.planning.plan.world import (
+    MOST_SIMULATED,
     Accuracy,
+    ErrorParts,
     Target,
     World,
     mean_accuracy,
@@ -147,6 +144,8 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     tried = with_setting(config, setting)
     method = planned_method(tried)
     if (parts := _parts_to_use(config, setting, world)) is not None:
+        from hushrank.flows.planning.plan.formula import accuracy_by_formula
+
         of_shares = method.estimand(tried, survey, truth := survey.truth(0)) is not truth
         return accuracy_by_formula(survey, parts, of_shares=of_shares, n_top=config.top_k)
     mechanism = method.calibrate(tried)

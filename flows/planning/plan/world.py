@@ -38,6 +38,21 @@ MOST_SPREAD = 1_000
 TIES = 0.25  # share of comparisons between equal items that tie
 ALIKE = 1.1  # appearances that differ by a smaller factor are called equal
 
+MOST_SIMULATED = 150  # items up to which every survey is simulated and ranked
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorParts:
+    """Parts of the standard error of a typical score; squares add up.
+
+    Attributes:
+        sampling: by who was asked.
+        privacy: by noise, or by randomised answers.
+    """
+
+    sampling: float
+    privacy: float
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposed:

@@ -321,6 +321,8 @@ def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(checkout / code, tree / code, ignore=ignored)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(checkout / name, tree)
+    (tree / "infra").mkdir()
+    shutil.copy(checkout / "infra" / "sbom.cdx.json", tree / "infra")
     command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(tree)]
     subprocess.run(command, check=True, capture_output=True)
     (built,) = folder.glob("*.whl")

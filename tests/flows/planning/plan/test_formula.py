@@ -8,9 +8,8 @@ import pytest
 
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.planning.plan import survey as planned_surveys
-from hushrank.flows.planning.plan.formula import MOST_SIMULATED, ErrorParts
 from hushrank.flows.planning.plan.survey import Setting, accuracy_of, error_parts, plan_config
-from hushrank.flows.planning.plan.world import World
+from hushrank.flows.planning.plan.world import MOST_SIMULATED, ErrorParts, World
 
 BALANCED = World(design=Design.BALANCED)
 N_ITEMS = 40
