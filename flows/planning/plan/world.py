@@ -37,7 +37,6 @@ MOST_ZIPF = 5.0
 MOST_SPREAD = 1_000
 TIES = 0.25  # share of comparisons between equal items that tie
 ALIKE = 1.1  # appearances that differ by a smaller factor are called equal
-
 MOST_SIMULATED = 150  # items up to which every survey is simulated and ranked
 
 
