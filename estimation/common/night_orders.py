@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.pair_separation import difference_variance
 from hushrank.estimation.common.uncertainty import LEVEL
 
 
@@ -59,10 +60,9 @@ def certain_orders(centre: Floats, covariance: Floats, quantile: float) -> NDArr
         covariance: shape (n, n), of their errors.
         quantile: of `all_nights_quantile`.
     """
-    variances = np.diagonal(covariance)
-    square = np.maximum(variances[:, np.newaxis] + variances - 2 * covariance, 0)
     gaps = centre[:, np.newaxis] - centre
-    ahead: NDArray[np.bool_] = (gaps > 0) & (gaps >= quantile * np.sqrt(square))
+    needed = quantile * np.sqrt(difference_variance(covariance))
+    ahead: NDArray[np.bool_] = (gaps > 0) & (gaps >= needed)
     return ahead
 
 

@@ -52,13 +52,6 @@ class PairsGuess:
         """All items, in the order in which columns name them."""
         return list(dict.fromkeys(item for _, *items in self.pairs for item in items))
 
-    @property
-    def covers_all(self) -> bool:
-        """Whether each pair of items has one column."""
-        asked = Counter(frozenset(items) for _, *items in self.pairs)
-        n_items = len(self.items)
-        return len(asked) == n_items * (n_items - 1) // 2 and set(asked.values()) == {1}
-
 
 def guess_pairs(
     columns: Sequence[str], rows: Sequence[Row], questions: Mapping[str, str]
