@@ -36,6 +36,7 @@ from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
 if TYPE_CHECKING:  # a run loads the job of its own kind alone
+    from hushrank.pipelines.reduce.names_job import ReduceNames
     from hushrank.pipelines.reduce.private_job import ReduceAnswers
     from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
     from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
@@ -46,6 +47,7 @@ Arrays = dict[str, NDArray[Any]]  # arrays by name as they are stored, never of 
 DESIGN, GROUPS = "input.design", "groups"
 ReductionJob: TypeAlias = (
     "ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings"
+    " | ReduceNames"
 )
 
 

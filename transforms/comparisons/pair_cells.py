@@ -18,8 +18,8 @@ from hushrank.transforms.common.schema import (
     is_text,
     to_text,
 )
+from hushrank.transforms.common.written_names import BLANKS
 
-BLANKS = ("", "na", "n/a")  # what programs write into an empty cell
 SIDES = (LEFT_ITEM, RIGHT_ITEM)  # words of `CHOICE` that no cell may say of itself
 
 
