@@ -61,7 +61,10 @@ from hushrank.transforms.storage.places import (
 )
 from hushrank.transforms.streams.stream_folder import KEY_FILE, RELEASED, nights_of
 
-_IN_THE_MIDDLE = (ReleaseState.RESERVED, ReleaseState.DRAWN, ReleaseState.STOPPED)
+_IN_THE_MIDDLE = (
+    *(ReleaseState.RESERVED, ReleaseState.FOUND),
+    *(ReleaseState.DRAWN, ReleaseState.STOPPED),
+)
 
 
 @dataclass(frozen=True, slots=True)

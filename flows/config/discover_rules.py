@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.schedule import selects_nights
+from hushrank.flows.config.section import BadRows
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
+from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.common.written_names import NameRules
 
 DISCOVER = "items.discover"
 METHODS = ("noisy-pairs", "noisy-counts")  # which rank any items by counts with Gaussian noise
@@ -15,6 +20,19 @@ ONCE = (
     "not with rows of nights, each of which would pay for the names again. Find the names once in a"
     " quarter, in a job of its own, and write them into items.names of the nightly job"
 )
+
+
+def name_rules(config: Sections) -> NameRules:
+    """Rules by which texts are names of items, where these are found in the rows.
+
+    A word that means a result in a column of winners is no name.
+    """
+    denied = () if config.items.discover is None else config.items.discover.deny
+    if config.comparisons.columns.winner is None:
+        return NameRules(denied)
+    meanings = config.comparisons.meanings(config.items.catalogue.names)
+    words = [TIE_WORD] if meanings is None else [word for word, _ in meanings.meanings]
+    return NameRules((*denied, *(f"^{re.escape(word.lower())}$" for word in words)))
 
 
 def problems_of_discovery(config: Sections) -> Problems:
@@ -69,6 +87,7 @@ def _problems_of_keys(config: Sections, rows: InputConfig) -> Problems:
         "groups": config.groups is not None,
         "top_k": config.top_k is not None,
         "input.pairs": rows.pairs is not None,
+        "input.on_bad_rows: fail": rows.on_bad_rows is BadRows.FAIL,
         "input.features": bool(rows.features),
         "input.columns.weight": rows.columns.weight is not None,
         "input.ties: model": rows.ties is Ties.MODEL,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hushrank.flows.config.apart import problems_of_places
 from hushrank.flows.config.comparisons import InputConfig
-from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections, Weights
 from hushrank.flows.config.discover_rules import problems_of_discovery
+from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections, Weights
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.rankings import (
     MOST_CANDIDATES,

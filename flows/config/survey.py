@@ -146,7 +146,9 @@ class SurveyConfig(Section):
     input: InputConfig | ResponsesConfig | RankingsConfig = Field(
         discriminator="kind", examples=["{kind: comparisons, paths: [answers.csv]}"]
     )
-    items: Annotated[ItemsConfig, BeforeValidator(spelled_out_items)] = Field(examples=["{names: [London, Paris]}"])
+    items: Annotated[ItemsConfig, BeforeValidator(spelled_out_items)] = Field(
+        examples=["{names: [London, Paris]}"]
+    )
     groups: GroupsConfig | None = Field(
         default=None, examples=["{column: language, values: [English, German]}"]
     )

@@ -370,6 +370,8 @@ def _becomes_of(job: Job, drawn: Attempt) -> str:
             f"{known}: a look at its rows stopped it, so nothing is published. A run says so again"
             " and costs nothing; hushrank run --again looks anew, at full cost."
         )
+    if drawn.state is ReleaseState.FOUND:
+        return f"{known}: names of items were drawn. A run goes on with them, at no further cost."
     if kept or find_archived(job.config.output, job.release_id) is not None:
         return f"{known}: it is published again, and costs nothing."
     return f"{known}, and what was drawn is lost: a run stops there, and only --again pays anew."
