@@ -40,7 +40,8 @@ def problems_of_discovery(config: Sections) -> Problems:
     if not isinstance(config.input, InputConfig):
         yield (
             DISCOVER,
-            f"is for input.kind: comparisons, got {config.input.kind}; list the items in items.names",
+            f"is for input.kind: comparisons, got {config.input.kind}; list the items in"
+            " items.names",
         )
         return
     if config.input.columns.pairs is not None:

@@ -1,10 +1,10 @@
 """Sum of a ledger's entries for one population. Pure: entries in, account out.
 
 State of a release: none -> reserved -> drawn -> committed; reserved -> found -> drawn, where names
-of items are drawn before the ranking of them; reserved -> cancelled; reserved -> stopped, where a noisy look at the rows was drawn and nothing else: of the reservation the look's
-cost is spent, and the rest is given back. A release whose noise was drawn and then lost can be
-reserved again, as a further attempt that costs again: nobody can prove that the first noise was
-not seen.
+of items are drawn before the ranking of them; reserved -> cancelled; reserved -> stopped, where a
+noisy look at the rows was drawn and nothing else: of the reservation the look's cost is spent, and
+the rest is given back. A release whose noise was drawn and then lost can be reserved again, as a
+further attempt that costs again: nobody can prove that the first noise was not seen.
 
 A stream of nights: none -> reserved -> running, with the draw of its first night -> ended, with
 that of its last. Each night is a release besides, in the states above; it costs nothing. Nights are

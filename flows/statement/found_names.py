@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.flows.statement.record import PrivacyRecord, Record
-from hushrank.privacy.discovered_names import ONE, NamesMechanism
+from hushrank.privacy.discovered_names import ONE, NamesMechanism, names_sensitivity
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import BitsUsed
 from hushrank.privacy.sensitivity import Sensitivity
-from hushrank.privacy.units import NoiseKind, PrivacyParams
+from hushrank.privacy.units import Discovery, NoiseKind, PrivacyParams
 from hushrank.transforms.common.written_names import shown_name
 
 LEAST = 2  # names that a ranking needs
@@ -100,6 +100,12 @@ class FoundRecord(Record):
             threshold=found.mechanism.threshold / ONE,
             noise_scale=found.mechanism.law.scale / ONE,
         )
+
+    def mechanism(self, terms: Discovery, params: PrivacyParams) -> NamesMechanism:
+        """The mechanism that drew, of these terms; scales are exact, because 2^20 divides them."""
+        sensitivity = names_sensitivity(terms.most_names, params.adjacency)
+        law = NoiseLaw(NoiseKind.GAUSSIAN, self.noise_scale * ONE)
+        return NamesMechanism(sensitivity, law, round(self.threshold * ONE))
 
 
 def record_with_names(record: PrivacyRecord, params: PrivacyParams) -> PrivacyRecord:

@@ -155,14 +155,14 @@ def _found_sentences(params: PrivacyParams) -> Iterator[str]:
     yield (
         f"The items are names that people wrote. At most {names.most_names} distinct names of each"
         " person count, chosen at random; where a person wrote d of them, each gets the weight"
-        " 1 / sqrt(d). The sum of these weights, of each name, got discrete Gaussian noise with"
-        f" rho = {number(names.rho)} (zCDP), and a name is published only if the noisy sum reaches a"
-        " public threshold."
+        " 1 / sqrt(d). The sum of the weights of each name got discrete Gaussian noise, which gives"
+        f" zCDP with rho = {number(names.rho)}, and a name is published only if its noisy sum"
+        " reaches a public threshold."
     )
     yield (
-        f"The ranking of these names has rho = {number(names.rest)}, and a name that one person"
-        f" alone wrote is published with a probability of at most {number(names.delta_names)}, a"
-        " part of delta. Epsilon and delta are those of names and ranking together."
+        "A name that one person alone wrote is published with a probability of at most"
+        f" {number(names.delta_names)}, a part of delta. The rest of the budget, rho ="
+        f" {number(names.rest)}, pays for the ranking of these names."
     )
 
 

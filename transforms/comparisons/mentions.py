@@ -121,7 +121,7 @@ def mentions_of_rows(
     rules: NameRules,
     keyed_hash: KeyedHash,
 ) -> Mentions:
-    """Names in the columns `items` of a batch; cells that are no name, or nobody's, are left out."""
+    """Names in the columns `items` of a batch, but for cells that are no name, or nobody's."""
     known = ~missing(batch, user)
     owner, parts = pseudonyms(batch[user], keyed_hash), []
     for item in items:
@@ -175,12 +175,15 @@ class NameWeightsFn(beam.CombineFn):
         self._most = most
 
     def create_accumulator(self) -> pa.Table:
+        """No names."""
         return _NONE
 
     def add_input(self, total: pa.Table, table: pa.Table) -> pa.Table:
+        """The total with a further table."""
         return self.merge_accumulators([total, table])
 
     def merge_accumulators(self, parts: Iterable[pa.Table]) -> pa.Table:
+        """The sum of several tables."""
         total = summed([_NONE, *parts])
         if len(total) > self._most:
             raise InputError(
@@ -190,6 +193,7 @@ class NameWeightsFn(beam.CombineFn):
         return total
 
     def extract_output(self, total: pa.Table) -> pa.Table:
+        """The table itself."""
         return total
 
 
