@@ -1503,13 +1503,8 @@ def parameters_of(certificate: Document, release: Document) -> Document:
     draw, found = certificate["draws"][-1], dict[str, Any]()
     by_name = {named(each)[0]: each for each in certificate["draws"]}
     look, pairs = by_name.get("votes_sensitivity"), n * (n - 1) // 2
-    names = by_name.get(OF_NAMES)
-    if names:
-        found["names_rho"], found["ranking_rho"] = (
-            fraction(each["cost"]["rho"]) for each in (names, draw)
-        )
-        found["names_delta"] = fraction(names["cost"]["delta"])
-    found["names_of_a_person"] = names and names["inputs"]["c"]
+    if (names := by_name.get(OF_NAMES)) is not None:
+        found |= parameters_of_names(names, draw)
     found["look_epsilon"] = look and fraction(look["cost"]["epsilon"])
     found["look_noise_scale"] = look and fraction(look["law"]["scale"])
     if kind in ("win-counts", "win-loss-counts", "pair-counts"):
@@ -1552,6 +1547,13 @@ def parameters_of(certificate: Document, release: Document) -> Document:
     if kind in LAWS_OF:
         found |= parameters_of_local(draw, certificate, release)
     return found
+
+
+def parameters_of_names(names: Document, main: Document) -> Document:
+    """The same of names of items that were drawn before their ranking."""
+    rho, rest = (fraction(each["cost"]["rho"]) for each in (names, main))
+    told = {"names_rho": rho, "ranking_rho": rest, "names_of_a_person": names["inputs"]["c"]}
+    return {**told, "names_delta": fraction(names["cost"]["delta"])}
 
 
 def tie_rule(settings: Document) -> str | None:
@@ -1643,8 +1645,7 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
     if release.get("look") is not None:
         told |= numbers_of_look(certificate, release)
     if (names := release.get("found")) is not None:
-        least = min(names["weights"].values(), default=names["threshold"])
-        told["names of too little weight"] = least < names["threshold"], False
+        told["every found name reaches the threshold"] = reached(names), True
     if release.get("stream"):
         told |= numbers_of_night(certificate, release, main["law"])
     if release["released"]["kind"] == "precinct-counts":
@@ -1825,6 +1826,11 @@ def numbers_of_noise(main: Document, release: Document) -> Told:
     if "laws" in main and main["mechanism"] not in LOCAL:
         found["laws of the noise"] = len(main["laws"]), 2 if release.get("effects") else 1
     return found
+
+
+def reached(names: Document) -> bool:
+    """Whether the weight of every name that was found is large enough."""
+    return all(weight >= names["threshold"] for weight in names["weights"].values())
 
 
 def numbers_of_look(certificate: Document, release: Document) -> Told:
@@ -2495,8 +2501,7 @@ def count_norms(
     if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one
         return b.sides, b.sides
     if derivation == OF_NAMES:  # d names of a person add 2^20 / sqrt(d) to each, rounded down
-        most = inputs["c"]
-        return b.sides * most * math.isqrt(2**40 // most), b.sides * 2**40
+        return b.sides * inputs["c"] * math.isqrt(2**40 // inputs["c"]), b.sides * 2**40
     if derivation == "stream_sensitivity":
         return stream_norms(b, inputs["coefficients"], certificate["domain"]["stream"], release)
     if derivation == "weighted_sensitivity":
@@ -2555,6 +2560,14 @@ class Loss:
 MOST_NAMES = 100
 
 
+def most_names(release: Document) -> int:
+    """How many names of a person count."""
+    most: int = release["privacy"]["parameters"]["names_of_a_person"]
+    if not 1 <= most <= MOST_NAMES:
+        raise Wrong(f"{most} names of a person count, and none has more than {MOST_NAMES}")
+    return most
+
+
 def alone_delta(draw: Document) -> Fraction:
     """Upper bound of the chance that a name of one person alone is published.
 
@@ -2581,10 +2594,7 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     if derivation == "votes_sensitivity":
         return {"sides": b.sides}
     if derivation == OF_NAMES:
-        most = release["privacy"]["parameters"]["names_of_a_person"]
-        if not 1 <= most <= MOST_NAMES:
-            raise Wrong(f"{most} names of a person count, and none has more than {MOST_NAMES}")
-        return {"sides": b.sides, "c": most}
+        return {"sides": b.sides, "c": most_names(release)}
     if derivation == "tie_counts_sensitivity":  # ties are not split
         return {**counted, "row_weight": 1}
     if derivation == "weighted_sensitivity":

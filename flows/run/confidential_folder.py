@@ -251,6 +251,16 @@ def names_folder(work: Place) -> Place:
     return work.parent / hashlib.sha256(f"{work.name} names".encode()).hexdigest()[:16]
 
 
+def finds_names(work: Place) -> bool:
+    """Whether the folder holds names of items that were drawn."""
+    return (work / NAMES_FILE).exists()
+
+
+def forget_names(work: Place) -> None:
+    """Delete names of items, which are stored with the noisy result as well."""
+    _delete(work / NAMES_FILE)
+
+
 def delete_folder(work: Place) -> None:
     """Delete a folder that holds files alone, if it exists.
 

@@ -32,14 +32,12 @@ from hushrank.transforms.storage.places import CloudPath, Place, read_whole, wri
 
 
 def settle_names(job: Job, read: Read) -> None:
-    """Take the names that were drawn for the job, or draw them; nothing if its items are public.
+    """Take the names that were drawn for the job, or draw them.
 
     Raises:
         EstimateError: names that are paid for are damaged.
         HushrankError: as a reduction and a draw.
     """
-    if job.config.items.discover is None:
-        return
     found = kept_names(job)
     if found is None:
         found = _draw(job, read)

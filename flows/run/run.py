@@ -47,6 +47,7 @@ from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     Exact,
     delete_strays,
+    finds_names,
     finish_drawn,
     forget_exact,
     forget_half_written,
@@ -68,7 +69,6 @@ from hushrank.flows.run.drawn import (
     refuse_stopped,
     stored_drawn,
 )
-from hushrank.flows.run.found_names import kept_names, settle_names
 from hushrank.flows.run.stages import (
     COMMIT,
     DRAW,
@@ -127,7 +127,7 @@ def _reserved(job: Job, memory: Memory) -> Reserved | None:
         refuse_stopped(job.release_id, attempt)
     if not job.safe:
         return None if stored else Reserved(None)
-    if attempt is not None and attempt.state is ReleaseState.FOUND and kept_names(job) is not None:
+    if attempt is not None and attempt.state is ReleaseState.FOUND and finds_names(job.work):
         return Reserved(attempt.spend)
     paid = attempt is not None and attempt.drawn_at is not None
     if stored and not paid:
@@ -161,7 +161,10 @@ def reduce(job: Job, read: Read) -> Exact:
         ReadingError: anything else went wrong.
     """
     make_confidential(job.config.confidential, job.release_id)
-    settle_names(job, read)
+    if job.config.items.discover is not None:
+        from hushrank.flows.run.found_names import settle_names
+
+        settle_names(job, read)
     if job.found is not None and job.found.too_few:
         return Exact(job.work)
     asked = job.reduction(SecretKey.draw(job.bits()), job.work)

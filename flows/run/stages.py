@@ -40,6 +40,7 @@ from hushrank.flows.run.confidential_folder import (
     Exact,
     delete_folder,
     forget_exact,
+    forget_names,
     names_folder,
 )
 from hushrank.flows.run.context import Job, Noisy, Read
@@ -369,8 +370,10 @@ class SingleRelease:
         """Do nothing, because there are no other nights; see `Occasion.sweep`."""
 
     def tidy(self, job: Job) -> None:
-        """The exact arrays; see `Occasion.tidy`."""
+        """The exact arrays, and names that are stored with the noise; see `Occasion.tidy`."""
         forget_exact(job.work)
+        if job.found is not None and (job.work / DRAWN_FILE).exists():
+            forget_names(job.work)
 
 
 def safe_bits(job: Job, exact: Exact) -> BitsUsed:
