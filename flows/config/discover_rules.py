@@ -8,6 +8,7 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.schedule import selects_nights
 from hushrank.flows.config.section import BadRows
+from hushrank.flows.errors import ConfigError
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
 from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.schema import Ties
@@ -20,6 +21,20 @@ ONCE = (
     "not with rows of nights, each of which would pay for the names again. Find the names once in a"
     " quarter, in a job of its own, and write them into items.names of the nightly job"
 )
+
+
+def require_listed(config: Sections, where: str, command: str) -> None:
+    """Refuse a command that needs to know the items before rows are read.
+
+    Raises:
+        ConfigError: the items are names that a run finds.
+    """
+    if config.items.discover is None:
+        return
+    raise ConfigError(
+        f"{where}: {DISCOVER}: {command} needs items that are known before rows are read. Write"
+        " items: {names: [...]} or items: {count: 20} into a copy of the file. Nothing was spent."
+    )
 
 
 def name_rules(config: Sections) -> NameRules:

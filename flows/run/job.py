@@ -13,6 +13,7 @@ from datetime import date
 from pathlib import Path
 
 from hushrank.flows.config.apart import check_written_places
+from hushrank.flows.config.discover_rules import require_listed
 from hushrank.flows.config.items import COMPLETE_ORDERS
 from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.runner import DataflowRunner, FlinkRunner
@@ -108,6 +109,7 @@ def job_to_inspect(survey: Survey, night: date | None) -> Job:
         NightWithoutFiles: an input path names no file for that night.
         ConfigError: the configuration or an input file breaks a rule.
     """
+    require_listed(survey.config, f"{survey.path}", "inspect")
     config, calibrated = survey.config, survey.calibrated
     if config.input.version is not None:
         raise ConfigError(
@@ -276,6 +278,7 @@ def look_notes(job: Job) -> tuple[str, ...]:
     """A line where a job has no pilot query and could have one."""
     privacy, stream = job.config.privacy, job.config.schedule.stream
     could = privacy.unit is not Unit.LOCAL and privacy.rho is None and stream is None
+    could = could and job.config.items.discover is None
     return (NO_LOOK,) if could and privacy.look is None and job.safe else ()
 
 
@@ -316,7 +319,8 @@ def check_worth(job: Job) -> str:
         MethodRefused: the release buys nothing, whichever night is ranked.
         LedgerError: the ledger cannot be used.
     """
-    if not job.safe or job.survey.anyway or job.calibrated is None:
+    unknown = job.config.items.discover is not None  # so nothing tells how hard a ranking is
+    if not job.safe or job.survey.anyway or job.calibrated is None or unknown:
         return ""
     worth = worth_of(job.config, job.calibrated)
     note = few_people_note(job.config, worth)

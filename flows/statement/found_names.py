@@ -132,9 +132,10 @@ def record_with_names(record: PrivacyRecord, params: PrivacyParams) -> PrivacyRe
 def too_few_text(found: FoundNames) -> str:
     """Why a run ended without a ranking: what was found, and what it cost."""
     needed = found.mechanism.people_needed(1)
-    what = "no name" if not found.names else f"one name alone, {found.names[0]},"
+    what = "No name was" if not found.names else f"Only one name, {found.names[0]}, was"
     return (
-        f"names: stopped. Enough people wrote {what} to be published, and a ranking needs {LEAST}."
-        f" A name needs about {needed:,} people, more where people write many names. Nothing was"
-        " published; the budget of the release is spent. Re-running says the same at no cost."
+        f"names: stopped. {what} written by enough people, and a ranking needs {LEAST} names. One"
+        f" needs about {needed:,} people who write nothing else, more where people write many"
+        " names. There is no ranking, and the budget of the release is spent. Re-running says the"
+        " same at no cost."
     )

@@ -116,6 +116,8 @@ def _configuration(config: SurveyConfig) -> dict[str, Any]:
     """The configuration as checked, with defaults; of the catalogue only the number of items."""
     content: dict[str, Any] = json.loads(config.model_dump_json(exclude={"items"}))
     content["items"] = {"count": len(config.items.catalogue.names)}
+    if config.items.unknown:
+        content["items"] = config.items.identity()
     return content
 
 

@@ -134,7 +134,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "noisy-pairs": _comparisons("noisy-pairs", PER_PERSON),
     "noisy-pairs, public": _comparisons("noisy-pairs", PUBLIC),
     "noisy-pairs, found names": _comparisons(
-        "noisy-pairs", {**GAUSSIAN, "epsilon": 90.0}, items="discover"
+        "noisy-pairs",
+        {**GAUSSIAN, "epsilon": 95.0, "adjacency": "add-remove"},
+        items={"discover": {"share": 0.5}},
     ),
     "win-loss": _comparisons("win-loss", PER_PERSON),
     "win-loss, gaussian": _comparisons("win-loss", GAUSSIAN),

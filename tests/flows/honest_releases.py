@@ -90,9 +90,9 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "counts, lines": (COUNTS, {"input__multiline": True}),
     "counts, no noise": (COUNTS, {"privacy__epsilon": "inf"}),
     "counts of one row, look": ("noisy-counts, look", {**ONE_ROW}),
-    "counts of found names, added": (
+    "counts of found names": (
         "noisy-pairs, found names",
-        {**ADDED, **SPLIT, "method": COUNTS, "items": {"discover": {"share": 0.5, "deny": ["@"]}}},
+        {**SPLIT, "method": COUNTS, "items": {"discover": {"most_items": 4, "deny": ["@"]}}},
     ),
     "pairs, elo": (PAIRS, {"report": {"scale": "elo"}}),
     "pairs of one row, probit": (PAIRS, {**ONE_ROW, "model": {"link": "probit"}}),
