@@ -46,7 +46,8 @@ from hushrank.transforms.common.schema import (
     Ties,
     Words,
 )
-from hushrank.transforms.comparisons.pair_cells import BLANKS, SIDES
+from hushrank.transforms.common.written_names import BLANKS
+from hushrank.transforms.comparisons.pair_cells import SIDES
 
 MOST_WORDS = 3  # most words of one meaning that a message lists
 FIRST = "shown first"  # name of the effect

@@ -362,9 +362,10 @@ class SingleRelease:
     def counted(self, job: Job) -> dict[str, Callable[[], None]]:
         """Name the folder of the release; see `Occasion.counted`."""
         work, names = job.work, names_folder(job.work)
-        found = job.config.items.discover is not None
-        of_names = {str(names): partial(delete_folder, names)} if found else {}
-        return of_names | {str(work): partial(forget_exact, work)}
+        places: dict[str, Callable[[], None]] = {}
+        if job.config.items.discover is not None:
+            places[str(names)] = partial(delete_folder, names)
+        return {**places, str(work): partial(forget_exact, work)}
 
     def sweep(self, job: Job) -> None:
         """Do nothing, because there are no other nights; see `Occasion.sweep`."""

@@ -101,6 +101,16 @@ class FoundRecord(Record):
             noise_scale=found.mechanism.law.scale / ONE,
         )
 
+    @property
+    def sentence(self) -> str:
+        """Say what the weights mean."""
+        return (
+            "A person who wrote d different names gives each of them the weight 1 / sqrt(d), so one"
+            " with a single name gives 1. Each sum of weights has noise of standard deviation"
+            f" {self.noise_scale:.1f}, and is published from {self.threshold:.1f} on. Names below"
+            " that are not published, nor how many they are."
+        )
+
     def mechanism(self, terms: Discovery, params: PrivacyParams) -> NamesMechanism:
         """The mechanism that drew, of these terms; scales are exact, because 2^20 divides them."""
         sensitivity = names_sensitivity(terms.most_names, params.adjacency)

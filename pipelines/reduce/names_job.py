@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hushrank.pipelines.reduce.reduction_job import Reduction
 from hushrank.privacy.randomness import BitsUsed, Purpose
 from hushrank.transforms.common.schema import ComparisonColumns
-from hushrank.transforms.comparisons.mentions import NameRules
+from hushrank.transforms.common.written_names import NameRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
