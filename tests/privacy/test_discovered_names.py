@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from hushrank.privacy.accounting import Spend, composed_epsilon, rho_for
 from hushrank.privacy.discovered_names import (
@@ -97,6 +97,19 @@ def test_no_name_of_one_person_alone_passes_with_more_than_delta(most, delta):
         worst = max(worst, 1 - (1 - passes) ** t)
     assert worst <= delta
     assert worst > delta / 1e4  # three units are much at this scale
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize(("epsilon", "most"), [(0.2, 10), (1.0, 20), (4.0, 100)])
+def test_no_number_of_own_names_passes_with_more_than_delta(adjacency, epsilon, most):
+    """At the scales of a release the tail is the normal one, but for 1 part in 10^5."""
+    delta = 5e-7
+    law = gaussian_law(names_sensitivity(most, adjacency), rho_for(epsilon, delta, ONE**2))
+    least, numbers = threshold_of(law, delta, most), np.arange(1, most + 1)
+    passes = norm.sf((least - WEIGHTS[numbers] - 1) / law.scale)
+    any_of_them = -np.expm1(numbers * np.log1p(-passes))
+    assert any_of_them.max() <= delta
+    assert any_of_them.max() == pytest.approx(delta, rel=1e-4)
 
 
 @pytest.mark.parametrize(
