@@ -52,16 +52,19 @@ from hushrank.privacy.gaussian_profile import FLOAT_ERROR, composed_gaussians, s
 from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.sensitivity import Sensitivity
-from hushrank.privacy.units import Adjacency, Discovery
+from hushrank.privacy.units import (
+    MOST_NAMES_FOUND,
+    MOST_SHARE_OF_NAMES,
+    Adjacency,
+    Discovery,
+)
 
 ONE = 1 << 20  # integer units of a weight of 1
-MOST_NAMES = 100  # most names of a person that may count
-MOST_SHARE = 0.5  # of rho: more would leave the ranking the smaller part
 SHARE_OF_DELTA = Fraction(1, 4)  # part of delta that pays for names of one person alone
 
 Weights = NDArray[np.int64]
 # Weight of each of d names of a person, by d: floor(2^20 / sqrt(d)).
-WEIGHTS: Weights = np.array([0, *(math.isqrt(ONE**2 // d) for d in range(1, MOST_NAMES + 1))])
+WEIGHTS: Weights = np.array([0, *(math.isqrt(ONE**2 // d) for d in range(1, MOST_NAMES_FOUND + 1))])
 
 
 def names_sensitivity(most_names: int, adjacency: Adjacency) -> Sensitivity:
@@ -76,7 +79,7 @@ def names_sensitivity(most_names: int, adjacency: Adjacency) -> Sensitivity:
     difference is at most the sum of both squares, and is that where no name is in both.
 
     Args:
-        most_names: c, from 1 to `MOST_NAMES`.
+        most_names: c, from 1 to `MOST_NAMES_FOUND`.
         adjacency: what may differ between two inputs.
     """
     sides = 1 if adjacency is Adjacency.ADD_REMOVE else 2
@@ -96,10 +99,12 @@ def discovery_of(
     Raises:
         ValueError: a value is out of range; the text begins with its name.
     """
-    if not 0 < share <= MOST_SHARE:
-        raise ValueError(f"share must be above 0 and at most {MOST_SHARE:g}, got {share!r}")
-    if not 1 <= most_names <= MOST_NAMES:
-        raise ValueError(f"most_items must be from 1 to {MOST_NAMES}, got {most_names!r}")
+    if not 0 < share <= MOST_SHARE_OF_NAMES:
+        raise ValueError(
+            f"share must be above 0 and at most {MOST_SHARE_OF_NAMES:g}, got {share!r}"
+        )
+    if not 1 <= most_names <= MOST_NAMES_FOUND:
+        raise ValueError(f"most_items must be from 1 to {MOST_NAMES_FOUND}, got {most_names!r}")
     alone = float_at_most(decimal_value(delta) * SHARE_OF_DELTA)
     left = float_at_most(decimal_value(delta) - decimal_value(alone))
     squared = names_sensitivity(most_names, adjacency).l2_squared

@@ -52,6 +52,10 @@ UNITS = 1_000  # integer units of a comparison, where rows have weights
 MOST_WEIGHT = 30  # largest for which squared weights of ten billion rows add up within 63 bits
 
 
+MOST_NAMES_FOUND = 100  # most names of items that a person may write and that count
+MOST_SHARE_OF_NAMES = 0.5  # of rho: more would leave the ranking the smaller part
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
     """Parts of a guarantee where names of items are released first (`privacy.discovered_names`).

@@ -8,8 +8,7 @@ from pydantic import Field, model_validator
 
 from hushrank.flows.config.section import Section, Text
 from hushrank.flows.config.yaml_file import refuse
-from hushrank.privacy.discovered_names import MOST_NAMES, MOST_SHARE
-from hushrank.transforms.common.written_names import require_pattern
+from hushrank.privacy.units import MOST_NAMES_FOUND, MOST_SHARE_OF_NAMES
 
 NOT_FOUND = ("an item", "another item")  # stands for names until they are found
 
@@ -33,14 +32,16 @@ class DiscoverConfig(Section):
             public, and are compared before anything is counted.
     """
 
-    most_items: int = Field(default=20, ge=1, le=MOST_NAMES, examples=["20"])
-    share: float = Field(default=0.2, gt=0, le=MOST_SHARE, examples=["0.2"])
+    most_items: int = Field(default=20, ge=1, le=MOST_NAMES_FOUND, examples=["20"])
+    share: float = Field(default=0.2, gt=0, le=MOST_SHARE_OF_NAMES, examples=["0.2"])
     deny: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
         default=(), examples=['["@", "[0-9]{6}"]']
     )
 
     @model_validator(mode="after")
     def _check_patterns(self) -> Self:
+        from hushrank.transforms.common.written_names import require_pattern
+
         for pattern in self.deny:
             try:
                 require_pattern(pattern)

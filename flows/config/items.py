@@ -52,7 +52,6 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.local_files import MostBytes, being_read, open_to_read, read_local
 from hushrank.transforms.common.plain_text import hidden_character, read_cell
 from hushrank.transforms.common.schema import TOO_LARGE, InputError
-from hushrank.transforms.common.written_names import NameRules
 from hushrank.transforms.storage import preflib
 
 COMPLETE_ORDERS = (".soc", ".toc")  # PrefLib files in which each ballot lists all items
@@ -130,6 +129,8 @@ class ItemsConfig(Section):
     def catalogue(self) -> Catalogue:
         """Items, as they were read when the configuration was loaded."""
         if self.discover is not None:
+            from hushrank.transforms.common.written_names import NameRules
+
             return Catalogue(self._found, written=NameRules(self.discover.deny))
         if self.count is not None:
             return Catalogue.of_count(self.count)

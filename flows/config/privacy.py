@@ -25,7 +25,6 @@ from hushrank.flows.config.section import (
 )
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
-from hushrank.privacy.discovered_names import discovery_of
 from hushrank.privacy.pilot_query import MOST_SHARE, with_look
 from hushrank.privacy.random_pairs import MOST_PAIRS, Hide
 from hushrank.privacy.units import (
@@ -232,6 +231,8 @@ class PrivacyConfig(Section):
 
     def pay_for_names(self, share: float, most_names: int) -> None:
         """Set a part of the budget aside for names that are found in the rows."""
+        from hushrank.privacy.discovered_names import discovery_of
+
         self._discovery = discovery_of(
             self.epsilon or 0.0, self.delta, share, most_names, self.adjacency
         )

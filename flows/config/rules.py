@@ -8,7 +8,6 @@ from pathlib import Path
 
 from hushrank.flows.config.apart import problems_of_places
 from hushrank.flows.config.comparisons import InputConfig
-from hushrank.flows.config.discover_rules import problems_of_discovery
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections, Weights
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.rankings import (
@@ -78,6 +77,8 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     if config.items.discover is None:
         yield from _problems_of_items(config)
     else:
+        from hushrank.flows.config.discover_rules import problems_of_discovery
+
         yield from problems_of_discovery(config)
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)

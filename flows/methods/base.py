@@ -28,7 +28,6 @@ from hushrank.flows.release.sheet_report import BookletRecord, GroupDifferences,
 from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
 from hushrank.flows.statement.record import PrivacyRecord
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.discovered_names import NamesMechanism
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.pilot_query import spend_with_look
@@ -406,6 +405,8 @@ class Calibrated:
         """Cost and noise of the release, the look included."""
         terms = self.method.terms(self.mechanism)
         if (parts := self.discovery) is not None:
+            from hushrank.privacy.discovered_names import NamesMechanism
+
             names = NamesMechanism.of(parts, self.params.adjacency)
             first = f"first the names that enough people write (about {names.people_needed(1):,}"
             first += f" with one name each, {names.people_needed(parts.most_names):,} with"

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.flows.methods.draws import (
@@ -37,13 +37,14 @@ from hushrank.flows.methods.draws import (
 )
 from hushrank.flows.statement.mechanism import CountMechanism
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.discovered_names import ONE as WEIGHT
-from hushrank.privacy.discovered_names import NamesMechanism
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.row_weights import SHARE, Counted, norms_add_up
 from hushrank.privacy.stream import Stream
 from hushrank.privacy.stream_encoder import ONE, RowTerms
 from hushrank.privacy.units import Adjacency, Bounding, Discovery, NoiseKind, PrivacyParams
+
+if TYPE_CHECKING:  # loaded for jobs that find names alone
+    from hushrank.privacy.discovered_names import NamesMechanism
 
 Inputs = dict[str, int | tuple[int, ...]]
 
@@ -293,7 +294,7 @@ def noise_of_names(names: NamesMechanism, terms: Discovery, sides: int) -> NameT
         sensitivity=IntegerSensitivity(
             l1=names.sensitivity.l1, l2_squared=names.sensitivity.l2_squared
         ),
-        law=law_of(names.law, Fraction(1, WEIGHT)),
+        law=law_of(names.law, Fraction(1, ONE)),
         threshold=names.threshold,
         cost=cost,
     )

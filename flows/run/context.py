@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,6 @@ from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.drawn import Drawn
 from hushrank.flows.run.input_files import told_as_input
-from hushrank.flows.statement.found_names import FoundNames
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
@@ -52,6 +51,9 @@ from hushrank.transforms.storage.files import InputFile
 from hushrank.transforms.storage.places import Place
 from hushrank.transforms.storage.split import Head
 from hushrank.transforms.tables.names import BeamSource
+
+if TYPE_CHECKING:  # loaded for jobs that find names alone
+    from hushrank.flows.statement.found_names import FoundNames
 
 
 def ledger_of(config: SurveyConfig, guards: Guards | None = None) -> Ledger:

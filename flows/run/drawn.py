@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ from hushrank.flows.methods.base import Arrays, Calibrated, Choice, Method, Rank
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.release.provenance import AuditedPair, Software, installed_version
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
-from hushrank.flows.statement.found_names import FoundNames, record_with_names
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.flows.statement.record import (
     LookRecord,
@@ -43,6 +42,9 @@ from hushrank.flows.statement.sentences import ROWS_SPAN_LINES
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import BitsUsed, RandomBits
 from hushrank.transforms.storage.places import Place, npz_arrays, read_whole
+
+if TYPE_CHECKING:  # loaded for jobs that find names alone
+    from hushrank.flows.statement.found_names import FoundNames
 
 # Entries beside the arrays.
 CREATED, CODE, LAW, VOTES, NAMES = "created", "code_version", "law", "look", "names"
@@ -180,8 +182,15 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
         code_version=code,
         software=None if document is None else document.software,
         audit=None if document is None else document.audit,
-        found=None if names is None else FoundNames.from_json(str(names)),
+        found=None if names is None else _names_in(str(names)),
     )
+
+
+def _names_in(text: str) -> FoundNames:
+    """Names of items that were drawn first, as they are stored."""
+    from hushrank.flows.statement.found_names import FoundNames
+
+    return FoundNames.from_json(text)
 
 
 def stored_drawn(
@@ -263,6 +272,8 @@ def completed(
     if look is not None:
         privacy = record_with_look(privacy, look, drawn.drawn_by.params)
     if drawn.found is not None:
+        from hushrank.flows.statement.found_names import record_with_names
+
         privacy = record_with_names(privacy, drawn.drawn_by.params)
     changes: dict[str, object] = {}
     if reason := drawn.drawn_by.chosen.reason:

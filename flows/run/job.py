@@ -13,7 +13,6 @@ from datetime import date
 from pathlib import Path
 
 from hushrank.flows.config.apart import check_written_places
-from hushrank.flows.config.discover_rules import require_listed
 from hushrank.flows.config.items import COMPLETE_ORDERS
 from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.runner import DataflowRunner, FlinkRunner
@@ -109,6 +108,8 @@ def job_to_inspect(survey: Survey, night: date | None) -> Job:
         NightWithoutFiles: an input path names no file for that night.
         ConfigError: the configuration or an input file breaks a rule.
     """
+    from hushrank.flows.config.discover_rules import require_listed
+
     require_listed(survey.config, f"{survey.path}", "inspect")
     config, calibrated = survey.config, survey.calibrated
     if config.input.version is not None:

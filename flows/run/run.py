@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.errors import (
@@ -84,11 +85,14 @@ from hushrank.flows.run.stages import (
     T,
     mark,
 )
-from hushrank.flows.statement.found_names import FoundRecord, too_few_text
+from hushrank.flows.statement.record import FoundRecord
 from hushrank.flows.terminal import one_signal, signals_held
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.storage.places import Place, npz_bytes
+
+if TYPE_CHECKING:  # loaded for jobs that find names alone
+    from hushrank.flows.statement.found_names import FoundNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +260,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
             names of items were found.
     """
     config = job.config
-    if drawn.found is not None and drawn.found.too_few:
-        raise LookStopped(too_few_text(drawn.found))
+    found = None if drawn.found is None else _found_of(drawn.found)
     if drawn.stopped:
         forget_exact(job.work)  # a run may have died just before it, and nothing is published
     look = look_of(drawn, config)
@@ -274,7 +277,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         labels=config.items.labels(),
         shown_as=Scale.ELO if config.report.scale == "elo" else None,
         look=look,
-        found=None if drawn.found is None else FoundRecord.of(drawn.found),
+        found=found,
         **{name: getattr(conclusion, name) for name in OF_SOME_METHODS},
     )
     if release.stream is not None:
@@ -283,6 +286,15 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         watched = None if config.schedule.alarms is None else config.schedule.alarms.pairs
         release = with_alarms(release, config.output, watched)
     return release.model_copy(update={"robustness": robustness_of(release)})
+
+
+def _found_of(found: FoundNames) -> FoundRecord:
+    """The record of names that were drawn; raises LookStopped if they are too few to rank."""
+    from hushrank.flows.statement.found_names import record_of, too_few_text
+
+    if found.too_few:
+        raise LookStopped(too_few_text(found))
+    return record_of(found)
 
 
 def _provenance(job: Job, drawn: Drawn) -> Provenance:

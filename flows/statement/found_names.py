@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.flows.statement.record import PrivacyRecord, Record
+from hushrank.flows.statement.record import FoundRecord, PrivacyRecord
 from hushrank.privacy.discovered_names import ONE, NamesMechanism, names_sensitivity
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import BitsUsed
@@ -78,44 +78,21 @@ class FoundNames:
         )
 
 
-class FoundRecord(Record):
-    """Names of items that people wrote often enough, with the noisy weight of each.
+def record_of(found: FoundNames) -> FoundRecord:
+    """The record of what was drawn."""
+    weights = (each / ONE for each in found.weights)
+    return FoundRecord(
+        weights=dict(zip(found.names, weights, strict=True)),
+        threshold=found.mechanism.threshold / ONE,
+        noise_scale=found.mechanism.law.scale / ONE,
+    )
 
-    Attributes:
-        weights: noisy weight by name: of people who write d names, each counts 1 / sqrt(d).
-        threshold: least noisy weight of a name that is published.
-        noise_scale: scale of the discrete Gaussian noise in each weight.
-    """
 
-    weights: dict[str, float]
-    threshold: float
-    noise_scale: float
-
-    @classmethod
-    def of(cls, found: FoundNames) -> FoundRecord:
-        """The record of what was drawn."""
-        weights = (each / ONE for each in found.weights)
-        return cls(
-            weights=dict(zip(found.names, weights, strict=True)),
-            threshold=found.mechanism.threshold / ONE,
-            noise_scale=found.mechanism.law.scale / ONE,
-        )
-
-    @property
-    def sentence(self) -> str:
-        """Say what the weights mean."""
-        return (
-            "A person who wrote d different names gives each of them the weight 1 / sqrt(d), so one"
-            " with a single name gives 1. Each sum of weights has noise of standard deviation"
-            f" {self.noise_scale:.1f}, and is published from {self.threshold:.1f} on. Names below"
-            " that are not published, nor how many they are."
-        )
-
-    def mechanism(self, terms: Discovery, params: PrivacyParams) -> NamesMechanism:
-        """The mechanism that drew, of these terms; scales are exact, because 2^20 divides them."""
-        sensitivity = names_sensitivity(terms.most_names, params.adjacency)
-        law = NoiseLaw(NoiseKind.GAUSSIAN, self.noise_scale * ONE)
-        return NamesMechanism(sensitivity, law, round(self.threshold * ONE))
+def mechanism_of(record: FoundRecord, terms: Discovery, params: PrivacyParams) -> NamesMechanism:
+    """The mechanism that drew, of these terms; scales are exact, because 2^20 divides them."""
+    sensitivity = names_sensitivity(terms.most_names, params.adjacency)
+    law = NoiseLaw(NoiseKind.GAUSSIAN, record.noise_scale * ONE)
+    return NamesMechanism(sensitivity, law, round(record.threshold * ONE))
 
 
 def record_with_names(record: PrivacyRecord, params: PrivacyParams) -> PrivacyRecord:

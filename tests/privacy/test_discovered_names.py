@@ -12,7 +12,6 @@ from scipy.stats import binom, norm
 
 from hushrank.privacy.accounting import Spend, composed_epsilon, rho_for
 from hushrank.privacy.discovered_names import (
-    MOST_NAMES,
     ONE,
     WEIGHTS,
     NamesMechanism,
@@ -23,7 +22,7 @@ from hushrank.privacy.discovered_names import (
 )
 from hushrank.privacy.noise import gaussian_law
 from hushrank.privacy.randomness import system_bits
-from hushrank.privacy.units import Adjacency, Discovery
+from hushrank.privacy.units import MOST_NAMES_FOUND, Adjacency, Discovery
 from tests.statistics import FALSE_POSITIVE_RATE, discrete_gaussian_pmf, law_p_value
 
 ADDED, REPLACED = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
@@ -59,7 +58,7 @@ def test_the_sensitivity_is_the_largest_change_of_all_small_inputs(most, adjacen
 
 
 def test_no_number_of_names_weighs_more_than_one_name():
-    numbers = np.arange(1, MOST_NAMES + 1)
+    numbers = np.arange(1, MOST_NAMES_FOUND + 1)
     assert (numbers * WEIGHTS[1:] ** 2 <= ONE**2).all()
     assert (np.diff(numbers * WEIGHTS[1:]) > 0).all()
     assert (WEIGHTS[1:] > ONE / np.sqrt(numbers) - 1).all()

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
-from hushrank.transforms.common.written_names import NameRules
+
+if TYPE_CHECKING:  # loaded for jobs that find names alone
+    from hushrank.transforms.common.written_names import NameRules
 
 UNKNOWN = -1
 

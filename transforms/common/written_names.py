@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hushrank.transforms.common.schema import is_text, to_text
+from hushrank.transforms.common.schema import BLANKS, is_text, to_text
 
-BLANKS = ("", "na", "n/a")  # what programs write into an empty cell
 MOST_CHARACTERS = 80  # a longer text is no name
 # Control, format, private and unassigned characters, and separators of lines and paragraphs.
 _HIDDEN = r"[\p{C}\p{Zl}\p{Zp}]"

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hushrank.transforms.common.schema import (
+    BLANKS,
     CHOICE,
     LEFT_ITEM,
     RIGHT_ITEM,
@@ -18,7 +19,6 @@ from hushrank.transforms.common.schema import (
     is_text,
     to_text,
 )
-from hushrank.transforms.common.written_names import BLANKS
 
 SIDES = (LEFT_ITEM, RIGHT_ITEM)  # words of `CHOICE` that no cell may say of itself
 

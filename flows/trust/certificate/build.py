@@ -469,9 +469,10 @@ def _draws_of_names(release: Release, drawn_by: Calibrated) -> Iterator[Draw]:
     """Yield the draw of the names of items, by the law that was stored with them."""
     found, terms = release.found, drawn_by.discovery
     if found is not None and terms is not None:
-        yield noise_of_names(
-            found.mechanism(terms, drawn_by.params), terms, sides_of(drawn_by.params)
-        )
+        from hushrank.flows.statement.found_names import mechanism_of
+
+        params = drawn_by.params
+        yield noise_of_names(mechanism_of(found, terms, params), terms, sides_of(params))
 
 
 def _guarantee(release: Release, drawn_by: Calibrated) -> Guarantee:
