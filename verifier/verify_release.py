@@ -1503,8 +1503,7 @@ def parameters_of(certificate: Document, release: Document) -> Document:
     draw, found = certificate["draws"][-1], dict[str, Any]()
     by_name = {named(each)[0]: each for each in certificate["draws"]}
     look, pairs = by_name.get("votes_sensitivity"), n * (n - 1) // 2
-    if (names := by_name.get(OF_NAMES)) is not None:
-        found |= parameters_of_names(names, draw)
+    found |= parameters_of_names(by_name.get(OF_NAMES), draw)
     found["look_epsilon"] = look and fraction(look["cost"]["epsilon"])
     found["look_noise_scale"] = look and fraction(look["law"]["scale"])
     if kind in ("win-counts", "win-loss-counts", "pair-counts"):
@@ -1549,8 +1548,10 @@ def parameters_of(certificate: Document, release: Document) -> Document:
     return found
 
 
-def parameters_of_names(names: Document, main: Document) -> Document:
-    """The same of names of items that were drawn before their ranking."""
+def parameters_of_names(names: Document | None, main: Document) -> Document:
+    """The same of names of items that were drawn before their ranking, if any were."""
+    if names is None:
+        return dict.fromkeys(("names_rho", "ranking_rho", "names_of_a_person", "names_delta"))
     rho, rest = (fraction(each["cost"]["rho"]) for each in (names, main))
     told = {"names_rho": rho, "ranking_rho": rest, "names_of_a_person": names["inputs"]["c"]}
     return {**told, "names_delta": fraction(names["cost"]["delta"])}
@@ -2593,10 +2594,8 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     named = DERIVATION_OF.get(released["kind"], "")
     if named == "win_loss_sensitivity" and derivation != "votes_sensitivity" and not b.earlier:
         counted["searched"] = [*searched(b.items, b.most_rows())] if is_searched(b) else []
-    if derivation == "votes_sensitivity":
-        return {"sides": b.sides}
-    if derivation == OF_NAMES:
-        return {"sides": b.sides, "c": most_names(release)}
+    if derivation in BEFORE:
+        return {"sides": b.sides} | ({"c": most_names(release)} if derivation == OF_NAMES else {})
     if derivation == "tie_counts_sensitivity":  # ties are not split
         return {**counted, "row_weight": 1}
     if derivation == "weighted_sensitivity":

@@ -13,11 +13,6 @@ from hushrank.privacy.units import MOST_NAMES_FOUND, MOST_SHARE_OF_NAMES
 NOT_FOUND = ("an item", "another item")  # stands for names until they are found
 
 
-def spelled_out(value: object) -> object:
-    """Return the section for which `items: discover` is short; another value as it is."""
-    return {"discover": {}} if value == "discover" else value
-
-
 class DiscoverConfig(Section):
     """Names that enough people write in the rows, released with noise before the ranking.
 

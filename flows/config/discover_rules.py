@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hushrank.flows.config.comparisons import InputConfig
-from hushrank.flows.config.method import Problems, Sections
+from hushrank.flows.config.method import Methods, Problems, Sections
 from hushrank.flows.config.schedule import selects_nights
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.errors import ConfigError
@@ -15,7 +15,6 @@ from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.common.written_names import NameRules
 
 DISCOVER = "items.discover"
-METHODS = ("noisy-pairs", "noisy-counts")  # which rank any items by counts with Gaussian noise
 MOST_DELTA = 1e-6
 ONCE = (
     "not with rows of nights, each of which would pay for the names again. Find the names once in a"
@@ -50,7 +49,7 @@ def name_rules(config: Sections) -> NameRules:
     return NameRules((*denied, *(f"^{re.escape(word.lower())}$" for word in words)))
 
 
-def problems_of_discovery(config: Sections) -> Problems:
+def problems_of_discovery(config: Sections, methods: Methods) -> Problems:
     """Yield key and text of the rules that names from the rows and other sections break."""
     if not isinstance(config.input, InputConfig):
         yield (
@@ -61,8 +60,9 @@ def problems_of_discovery(config: Sections) -> Problems:
         return
     if config.input.columns.pairs is not None:
         yield DISCOVER, "not with input.columns.pairs, which names the items; write them as names"
-    if config.method not in METHODS:
-        yield "method", f"must be {' or '.join(METHODS)} with {DISCOVER}, got {config.method}"
+    if not methods[config.method].finds_names:
+        suitable = " or ".join(name for name, each in methods.items() if each.finds_names)
+        yield "method", f"must be {suitable} with {DISCOVER}, got {config.method}"
     if selects_nights(config.input.paths, config.schedule) or config.schedule.stream is not None:
         yield DISCOVER, ONCE
     yield from _problems_of_budget(config)

@@ -66,6 +66,11 @@ MOST_CHARACTERS = 1000  # most characters of a name
 MAX_ITEMS = 1_000_000
 
 
+def spelled_out(value: object) -> object:
+    """Return the section for which `items: discover` is short; another value as it is."""
+    return {"discover": {}} if value == "discover" else value
+
+
 def _integer_as_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 

@@ -79,7 +79,7 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     else:
         from hushrank.flows.config.discover_rules import problems_of_discovery
 
-        yield from problems_of_discovery(config)
+        yield from problems_of_discovery(config, methods)
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)
     yield from problems_of_groups(config, methods)

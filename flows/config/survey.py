@@ -30,8 +30,8 @@ from pydantic import (
 
 from hushrank.flows.config.collect import CollectConfig, problems_of_collect
 from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
-from hushrank.flows.config.discover import spelled_out as spelled_out_items
 from hushrank.flows.config.items import ItemsConfig, PublicDesign
+from hushrank.flows.config.items import spelled_out as spelled_out_items
 from hushrank.flows.config.method import (
     METHODS,
     GraphKind,

@@ -38,7 +38,6 @@ from hushrank.flows.planning.plan.world import (
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
-from hushrank.privacy.discovered_names import ONE, NamesMechanism
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
@@ -377,6 +376,8 @@ def _refuse_what_cannot_be_planned(path: Path, config: SurveyConfig) -> None:
 
 def found_names_text(config: SurveyConfig) -> str:
     """Say how many people a name needs to be found, and how the ranking is planned."""
+    from hushrank.privacy.discovered_names import ONE, NamesMechanism
+
     params = config.privacy.params()
     if (terms := params.discovery) is None:
         return ""

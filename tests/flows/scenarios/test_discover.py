@@ -122,7 +122,7 @@ REFUSED = [
     ),
     ({"privacy__names_per_person": 2}, "not with items.discover"),
     ({"privacy__look": 0.1}, "not with items.discover"),
-    ({"method": "auto"}, "must be noisy-pairs or noisy-counts"),
+    ({"method": "auto"}, "must be noisy-counts or noisy-pairs with"),
     ({"groups": {"column": "team", "values": ["a", "b"]}}, "not with items.discover"),
     ({"top_k": 2}, "not with items.discover"),
     ({"items": {"discover": {"most_items": 101}}}, "most_items"),
