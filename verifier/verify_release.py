@@ -3340,8 +3340,8 @@ def read_ledger(content: bytes) -> list[Document]:
 
 def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
     """What became of every reservation of a population: its entry with `state`, `drawn` (when),
-    `gone` (nights of a stream), `set_aside` (its cost at first) and `seen` (when it was cancelled,
-    if noise was drawn meanwhile).
+    `gone` (nights of a stream), `set_aside` (its cost at first), `seen` (when it was cancelled, if
+    noise was drawn meanwhile) and `found` (whether names of items were drawn first).
 
     Raises:
         Wrong: an entry cannot follow those before it: noise was drawn twice, or without a
@@ -3374,6 +3374,7 @@ def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
                 raise Wrong(wrong)
             if after in ("found", "drawn", "stopped"):
                 own |= {"drawn": time, "spend": entry.get("spend", own["spend"])}
+            own["found"] |= after == "found"
             if after == "drawn" and own.get("stream"):
                 own["state"] = "ended"
             if after == "drawn" and own.get("of") and not draw_of_night(last[own["of"]], own):
@@ -3384,7 +3385,7 @@ def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
             raise Wrong(wrong)
         if entry.get("of") and spend_of(entry["spend"]) != FREE:
             raise Wrong(f"line {entry['seq']} of the ledger charges a night that its stream pays")
-        more = {"state": "reserved", "drawn": None, "gone": 0, "seen": None}
+        more = {"state": "reserved", "drawn": None, "gone": 0, "seen": None, "found": False}
         last[name] = {**entry, **more, "set_aside": entry["spend"]}
         found.append(last[name])
     return found
@@ -3713,6 +3714,12 @@ def check_drawn(entries: list[Document], certificate: Document, say: Findings) -
         reserved, then = datetime.fromisoformat(found[0]["time"]), found[0]["drawn"]
         later = f"created is {created}, and by the ledger the release was drawn until {then}"
         say.check(reserved - hour <= created <= then + hour, wrong=later)
+    if drawn and certificate["guarantee"]["epsilon"] != "inf":
+        named = any(derivation_of(each) == OF_NAMES for each in certificate["draws"])
+        say.check(
+            found[0]["found"] == named,
+            wrong="names of items were drawn by the ledger or by the certificate, not by both",
+        )
 
 
 SIGNED = re.compile(rb'(?s)(.*),"signature":"ed25519:([0-9a-f]{16}):([A-Za-z0-9+/]{86}==)"\}')

@@ -23,7 +23,7 @@ class DiscoverConfig(Section):
         most_items: the most distinct names of one person that count, 1 to 100; further ones are
             left out at random, and a person with fewer names gives each of them more weight.
         share: share of the budget, as rho, for the names; the ranking has the rest.
-        deny: patterns (RE2, in lower case) of texts that are never published, such as `@`. They are
+        deny: patterns (RE2, in any case) of texts that are never published, such as `@`. They are
             public, and are compared before anything is counted.
     """
 

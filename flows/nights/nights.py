@@ -52,9 +52,12 @@ from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     FAILED_FILE,
+    delete_folder,
     finds_drawn,
     forget_exact,
+    forget_names,
     forget_unmarked,
+    names_folder,
 )
 from hushrank.flows.run.context import Job, Survey, ledger_of
 from hushrank.flows.run.input_files import files_of
@@ -159,6 +162,7 @@ def abandon(config: SurveyConfig, ledger: Ledger, release_id: str, *, alone: boo
 
     def forget() -> list[str]:
         parts = [(str(work), partial(forget_exact, work)) for work in works]
+        parts += [(str(each), partial(delete_folder, each)) for each in map(names_folder, works)]
         counted = partial(forget_counted, config, account, release_id)
         parts.append((str(config.confidential), counted))
         return [note for folder, part in parts for note in counts_left(folder, part)]
@@ -173,6 +177,7 @@ def abandon(config: SurveyConfig, ledger: Ledger, release_id: str, *, alone: boo
     notes = notes if alone else forget()
     for work in works:
         forget_unmarked(work)
+        forget_names(work)
     if notes:
         raise HushrankError(" ".join((f"Release {release_id} is given back.", *notes)))
 

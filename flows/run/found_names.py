@@ -21,6 +21,7 @@ from hushrank.flows.run.confidential_folder import (
     names_folder,
 )
 from hushrank.flows.run.context import Job, Read
+from hushrank.flows.run.input_files import told_as_input
 from hushrank.flows.run.stages import safe_bits, spent_if_it_fails
 from hushrank.flows.statement.found_names import FoundNames
 from hushrank.flows.terminal import signals_held
@@ -73,6 +74,8 @@ def _draw(job: Job, read: Read) -> FoundNames:
     folder = names_folder(job.work)
     make_confidential(job.config.confidential, folder.name)
     read(_reduction(job, folder))
+    with told_as_input():
+        job.contents.require_unchanged()  # before the draw: the ranking would refuse it after it
     exact, params = Exact(folder), job.drawn_by.params
     used, arrays, bits = safe_bits(job, exact), exact.arrays(), job.bits()
     if params.discovery is None:

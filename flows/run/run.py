@@ -407,7 +407,8 @@ def run_release(job: Job, services: Services, wait: float = 0.0) -> Outcome:
     try:
         return _run_steps(job, replace(services, perform=noted), wait)
     except (HushrankError, KeyboardInterrupt) as error:
-        setattr(error, "spent", _spent_by(job) if DRAW in begun or job.found else NOTHING)  # noqa: B010
+        drew = DRAW in begun or (REDUCE in begun and job.config.items.discover is not None)
+        setattr(error, "spent", _spent_by(job) if drew else NOTHING)  # noqa: B010
         raise
 
 

@@ -17,6 +17,7 @@ from hushrank.privacy.units import Discovery, NoiseKind, PrivacyParams
 from hushrank.transforms.common.written_names import shown_name
 
 LEAST = 2  # names that a ranking needs
+MOST = 2_000  # names that are kept, as many as `noisy-pairs` ranks; the budget is spent by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,12 @@ class FoundNames:
         mechanism: NamesMechanism,
         bits: BitsUsed,
     ) -> FoundNames:
-        """The names at `places` of the counted ones, whose UTF-8 is `text`, one after the other."""
+        """The names at `places` of the counted ones, whose UTF-8 is `text`, one after the other.
+
+        Of more than `MOST`, those of the largest noisy weight; which ones follows from what may be
+        published.
+        """
+        places, noisy = places[:MOST], noisy[:MOST]
         starts = np.append(0, ends)
         spans = zip(starts[places].tolist(), ends[places].tolist(), strict=True)
         names = tuple(shown_name(text[a:b].tobytes().decode()) for a, b in spans)

@@ -260,8 +260,9 @@ class FoundRecord(Record):
         return (
             "A person who wrote d different names gives each of them the weight 1 / sqrt(d), so one"
             " with a single name gives 1. Each sum of weights has noise of standard deviation"
-            f" {self.noise_scale:.1f}, and is published from {self.threshold:.1f} on. Names below"
-            " that are not published, nor how many they are."
+            f" {self.noise_scale:.1f}. No name whose noisy sum is below {self.threshold:.1f} is"
+            " published, nor how many such names there are. So a sum little above that is more"
+            " often too large than too small."
         )
 
 

@@ -11,8 +11,14 @@ import pyarrow.compute as pc
 from hushrank.transforms.common.schema import BLANKS, is_text, to_text
 
 MOST_CHARACTERS = 80  # a longer text is no name
-# Control, format, private and unassigned characters, and separators of lines and paragraphs.
-_HIDDEN = r"[\p{C}\p{Zl}\p{Zp}]"
+# All but letters, marks, numbers, punctuation, symbols and blanks: control, format, private and
+# unassigned characters (RE2 has no class of the last), separators of lines and paragraphs. And
+# letters, marks and symbols that look like nothing: joiners, fillers, further variation selectors.
+_HIDDEN = (
+    r"[^\p{L}\p{M}\p{N}\p{P}\p{S}\p{Zs}]|[\x{34F}\x{115F}\x{1160}\x{17B4}\x{17B5}\x{180B}-\x{180F}"
+    r"\x{2800}\x{3164}\x{FFA0}\x{E0100}-\x{E01EF}]"
+)
+_SELECTORS = r"[\x{FE00}-\x{FE0F}]"  # keyboards put them behind symbols: drawn plain, or in colour
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +26,7 @@ class NameRules:
     """Public rules that say which texts are names.
 
     Attributes:
-        deny: patterns of RE2; a text in whose normal form one occurs is no name.
+        deny: patterns of RE2, in any case; a text in whose normal form one occurs is no name.
     """
 
     deny: tuple[str, ...] = ()
@@ -28,7 +34,8 @@ class NameRules:
     def names(self, column: pa.Array) -> pa.Array:
         """The normal form of each value, large_string; null where it is no name.
 
-        It is in lower case and NFD, and its runs of blanks are one space each. No name is empty,
+        It is in lower case and NFD, without U+FE00 to U+FE0F (which choose how the character before
+        them is drawn), and its runs of blanks are one space each. No name is empty,
         NA or N/A, longer than 80 characters in that form, or holds a character that no reader sees.
         Not NFC, because `utf8_normalize` of Arrow 25 decomposes whatever it is asked for
         (apache/arrow, issue 51225); `shown_name` composes the few names that are published.
@@ -37,7 +44,8 @@ class NameRules:
             column: texts or integers, without a dictionary.
         """
         texts = to_text(column) if is_text(column.type) else column.cast(pa.large_string())
-        spaced = pc.replace_substring_regex(texts, r"[\s\p{Zs}]+", " ")
+        plain = pc.replace_substring_regex(texts, _SELECTORS, "")
+        spaced = pc.replace_substring_regex(plain, r"[\s\p{Zs}]+", " ")
         folded = pc.utf8_normalize(pc.utf8_lower(spaced), form="NFD")
         normal = pc.utf8_trim_whitespace(folded)
         refused = pc.or_(
@@ -46,7 +54,8 @@ class NameRules:
         )
         for pattern in (_HIDDEN, *self.deny):
             own = unicodedata.normalize("NFD", pattern)
-            refused = pc.or_(refused, pc.match_substring_regex(normal, own))
+            found = pc.match_substring_regex(normal, own, ignore_case=True)
+            refused = pc.or_(refused, found)
         return pc.if_else(refused, pa.scalar(None, pa.large_string()), normal)
 
 

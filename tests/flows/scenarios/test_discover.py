@@ -179,6 +179,94 @@ def test_damaged_names_that_are_paid_for_are_refused(job, capsys, monkeypatch):
     assert list(found) == json.loads(kept)["names"]
 
 
+def test_a_file_that_changes_while_names_are_counted_ends_the_run_before_the_draw(
+    job, capsys, monkeypatch
+):
+    """Otherwise the names would be paid for, and the ranking of them would be refused."""
+    from hushrank.flows.release.identity import Contents
+    from hushrank.transforms.common.schema import InputError
+
+    def changed(_: Contents) -> None:
+        raise InputError("rows.csv: changed during the run")
+
+    monkeypatch.setattr(Contents, "require_unchanged", changed)
+    (job.folder / "rows.csv").write_text(rows(("Tea", "Coffee")))
+    assert run(job) == 2
+    assert "changed during the run" in capsys.readouterr().err
+    assert events(job) == ["open", "reserve", "cancel"]
+    assert not list(job.work.glob("*/names.json"))
+
+
+def test_a_run_that_fails_right_after_the_names_are_paid_for_says_what_it_spent(job, monkeypatch):
+    from hushrank.flows.errors import LedgerError
+    from hushrank.flows.ledger.ledger import Ledger
+    from hushrank.flows.run import run as steps
+
+    mark, told = Ledger.mark_found, []
+
+    def broken(*args: Any) -> None:
+        mark(*args)
+        raise LedgerError("ledger: the disk is gone")
+
+    def spent(found: object) -> str | None:
+        told.append(spent_by(found))
+        return told[-1]
+
+    spent_by = steps._spent_by
+    monkeypatch.setattr(Ledger, "mark_found", broken)
+    monkeypatch.setattr(steps, "_spent_by", spent)
+    (job.folder / "rows.csv").write_text(rows(("Tea", "Coffee")))
+    assert run(job) != 0
+    assert told == ["epsilon 4.00, delta 1e-06"]
+
+
+def test_a_dead_run_that_is_cancelled_leaves_no_names(job, monkeypatch):
+    """Neither the exact weights of all names, nor names that were drawn and not paid for."""
+    from hushrank.flows.ledger.ledger import Ledger
+    from hushrank.flows.run import run as steps
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "mark_found", killed)
+        patch.setattr(steps, "undo", lambda *_: None)
+        (job.folder / "rows.csv").write_text(rows(("Tea", "Coffee")))
+        run(job)
+    assert list(job.work.glob("*/exact.npz"))
+    (names,) = job.work.glob("*/names.json")
+    main(["ledger", "cancel", str(job.config), names.parent.name])
+    assert events(job) == ["open", "reserve", "cancel"]
+    assert not list(job.work.glob("*/exact.npz"))
+    assert not names.exists()
+
+
+def test_of_too_many_names_the_largest_are_kept():
+    """A refusal of the ranking would come after the budget is spent."""
+    import numpy as np
+
+    from hushrank.flows.methods.counts import noisy_pairs
+    from hushrank.flows.statement.found_names import MOST, FoundNames
+    from hushrank.privacy.discovered_names import NamesMechanism, discovery_of
+    from hushrank.privacy.randomness import BitsUsed
+    from hushrank.privacy.units import Adjacency
+
+    assert MOST == noisy_pairs.MOST_ITEMS
+    numbers = np.arange(MOST + 5)
+    text = b"".join(b"%04d" % k for k in numbers)
+    terms = discovery_of(1.0, 1e-6, 0.2, 20, Adjacency.REPLACE_ONE)
+    found = FoundNames.of(
+        np.frombuffer(text, np.uint8),
+        4 * (numbers + 1),
+        numbers[::-1],
+        numbers[::-1] * 2**20,
+        NamesMechanism.of(terms, Adjacency.REPLACE_ONE),
+        BitsUsed(),
+    )
+    assert len(found.names) == len(found.weights) == MOST
+    assert (found.names[0], found.names[-1]) == (f"{MOST + 4}", "0005")
+
+
 def test_where_rows_are_cut_changes_no_weight(job, tmp_path):
     """By Beam and by the stand-in, from one file and from three, the exact weights are the same."""
     import numpy as np

@@ -620,6 +620,14 @@ def test_a_falsified_release_is_wrong_although_all_digests_are_computed_anew(
     assert "is not the file of" not in wrong
 
 
+def test_a_release_that_is_silent_on_names_that_the_ledger_says_were_drawn_is_wrong(zoo):
+    def without_names(lines: list[bytes]) -> list[bytes]:
+        return [line for line in lines if b'"names":true' not in line]
+
+    forged = zoo(FOUND)
+    assert "not by both" in forged.lines(without_names).with_hashes().wrong()
+
+
 def test_texts_of_a_release_cannot_write_on_the_terminal(zoo):
     forged = zoo(COUNTS).certify(D + "what", "x\n\x1b[2Jholds  everything").with_digests()
     assert all(text.isprintable() for _, text in forged.found().lines)

@@ -43,6 +43,11 @@ def written(*names: str | None) -> list[str | None]:
         (" N/A ", None),
         ("a\u200bb", None),
         ("a\u202eb", None),
+        ("Tea \u2615\ufe0f", "tea \u2615"),
+        ("a\u0378b", None),  # no character yet
+        ("a\u3164b", None),
+        ("\u2800", None),
+        ("a\U000e0141b", None),
         ("x" * 80, "x" * 80),
         ("x" * 81, None),
         (None, None),
@@ -53,9 +58,9 @@ def test_a_text_has_one_normal_form_or_is_no_name(text, name):
 
 
 def test_denied_texts_are_no_names_however_they_are_written():
-    rules = NameRules(("@", "^caf\u00e9$"))
-    texts = pa.array(["me@x.org", "CAFE\u0301", "café au lait"])
-    assert rules.names(texts).is_valid().to_pylist() == [False, False, True]
+    rules = NameRules(("@", "^caf\u00e9$", "Secret"))
+    texts = pa.array(["me@x.org", "CAFE\u0301", "café au lait", "a SECRET"])
+    assert rules.names(texts).is_valid().to_pylist() == [False, False, True, False]
 
 
 def test_a_pattern_that_is_none_is_refused():
