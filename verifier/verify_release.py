@@ -3341,7 +3341,7 @@ def read_ledger(content: bytes) -> list[Document]:
 def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
     """What became of every reservation of a population: its entry with `state`, `drawn` (when),
     `gone` (nights of a stream), `set_aside` (its cost at first), `seen` (when it was cancelled, if
-    noise was drawn meanwhile) and `found` (whether names of items were drawn first).
+    noise was drawn meanwhile) and `was_found` (True if names of items were drawn first).
 
     Raises:
         Wrong: an entry cannot follow those before it: noise was drawn twice, or without a
@@ -3367,14 +3367,13 @@ def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
             before, after = STEPS["names" if entry.get("names") else event]
             if own is None or own["state"] not in before or entry["attempt"] != own["attempt"]:
                 raise Wrong(wrong)
-            own["state"] = after
+            own |= {"state": after, f"was_{after}": True}
             if after == "cancelled" and last_draw > own["seq"]:
                 own["seen"] = time
             if after == "found" and (own.get("stream") or own.get("of")):
                 raise Wrong(wrong)
             if after in ("found", "drawn", "stopped"):
                 own |= {"drawn": time, "spend": entry.get("spend", own["spend"])}
-            own["found"] |= after == "found"
             if after == "drawn" and own.get("stream"):
                 own["state"] = "ended"
             if after == "drawn" and own.get("of") and not draw_of_night(last[own["of"]], own):
@@ -3385,7 +3384,7 @@ def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
             raise Wrong(wrong)
         if entry.get("of") and spend_of(entry["spend"]) != FREE:
             raise Wrong(f"line {entry['seq']} of the ledger charges a night that its stream pays")
-        more = {"state": "reserved", "drawn": None, "gone": 0, "seen": None, "found": False}
+        more = {"state": "reserved", "drawn": None, "gone": 0, "seen": None}
         last[name] = {**entry, **more, "set_aside": entry["spend"]}
         found.append(last[name])
     return found
@@ -3717,7 +3716,7 @@ def check_drawn(entries: list[Document], certificate: Document, say: Findings) -
     if drawn and certificate["guarantee"]["epsilon"] != "inf":
         named = any(derivation_of(each) == OF_NAMES for each in certificate["draws"])
         say.check(
-            found[0]["found"] == named,
+            found[0].get("was_found", False) == named,
             wrong="names of items were drawn by the ledger or by the certificate, not by both",
         )
 
