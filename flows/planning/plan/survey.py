@@ -376,6 +376,7 @@ def _refuse_what_cannot_be_planned(path: Path, config: SurveyConfig) -> None:
 
 def found_names_text(config: SurveyConfig) -> str:
     """Say how many people a name needs to be found, and how the ranking is planned."""
+    from hushrank.privacy.accounting import rho_for
     from hushrank.privacy.discovered_names import ONE, NamesMechanism
 
     params = config.privacy.params()
@@ -384,7 +385,8 @@ def found_names_text(config: SurveyConfig) -> str:
     names = NamesMechanism.of(terms, params.adjacency)
     single, most = (names.people_needed(each) for each in (1, terms.most_names))
     surer = math.ceil(SURE * names.law.scale / ONE)
-    larger = 1 / math.sqrt(terms.rest / (terms.rho + terms.rest)) - 1
+    whole = rho_for(terms.epsilon, terms.delta, ONE**2)  # of a ranking of known items
+    larger = math.sqrt(whole / terms.rest) - 1
     return (
         f"a name is found with an even chance if {single:,} people write it and no other, or"
         f" {most:,} people who write {terms.most_names} names each; with {surer:,} people more (or"
@@ -483,8 +485,11 @@ def refusal(config: SurveyConfig, worth: Worth) -> str:
 
 
 def worth_note(config: SurveyConfig, worth: Worth | None) -> str:
-    """Say how many people make a job worth its epsilon; empty: it is not private."""
-    if not config.privacy.private:
+    """Say how many people make a job worth its epsilon.
+
+    Empty: it is not private, or nobody knows how many names will be found.
+    """
+    if not config.privacy.private or config.items.discover is not None:
         return ""
     if worth is None:
         return (

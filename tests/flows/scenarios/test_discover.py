@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,27 @@ def test_damaged_names_that_are_paid_for_are_refused(job, capsys, monkeypatch):
     assert events(job) == ["open", "reserve", "draw", "draw", "commit"]
     found = document(job)["found"]["weights"]
     assert list(found) == json.loads(kept)["names"]
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_plan_says_by_how_much_names_make_the_noise_larger(job, epsilon):
+    from hushrank.flows.methods.registry import calibrate, load_config
+    from hushrank.flows.planning.plan.survey import found_names_text
+
+    config = load_config(Path(job.set(privacy__epsilon=epsilon).config))
+    known = load_config(Path(job.set(items={"names": ["a", "b"]}).config))
+    scales = [calibrate(each).mechanism.calibration.law.scale for each in (config, known)]
+    larger = 100 * (scales[0] / scales[1] - 1)
+    (said,) = re.findall(r"noise is (\d+) % larger", found_names_text(config))
+    assert int(said) == pytest.approx(larger, abs=1)
+
+
+def test_validate_says_how_many_people_a_name_needs_and_nothing_of_unknown_items(job, capsys):
+    (job.folder / "rows.csv").write_text(rows(("Tea", "Coffee")))
+    main(["validate", str(job.config)])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "first the names that enough people write (about 23 with one name each" in printed
+    assert "would tell nothing" not in printed
 
 
 def test_a_file_that_changes_while_names_are_counted_ends_the_run_before_the_draw(
