@@ -17,6 +17,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.cli.arguments import ConfigPath
 from hushrank.flows.terminal import Console
 from hushrank.transforms import system
+from hushrank.transforms.common.local_files import home_path
 
 if TYPE_CHECKING:
     from hushrank.flows.config.survey import SurveyConfig
@@ -104,7 +105,7 @@ def _place_argument(text: str) -> Place:
         )
     if unfit := system.unfit_name(text):
         raise ConfigError(f"PLACE: {text}: {unfit}; name another place.")
-    return Path(os.path.abspath(Path(text).expanduser()))
+    return Path(os.path.abspath(home_path(text)))
 
 
 def _say(text: str) -> None:

@@ -133,8 +133,9 @@ def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOptio
 def key(out: KeyOut) -> None:
     """Make a key that signs the ledger's lines or its terms, and print its public half."""
     from hushrank.flows.ledger.keys import make_key
+    from hushrank.transforms.common.local_files import home_path
 
-    typer.echo(make_key(out.expanduser().absolute()), nl=False)
+    typer.echo(make_key(home_path(out).absolute()), nl=False)
 
 
 def export(config: ConfigPath, out: TableOut) -> None:

@@ -48,7 +48,7 @@ from hushrank.flows.trust.certificate.model import (
     problems_of_certificate,
 )
 from hushrank.privacy.accounting import Spend
-from hushrank.transforms.common.local_files import MostBytes
+from hushrank.transforms.common.local_files import MostBytes, home_path
 from hushrank.transforms.storage.places import CloudPath, Place, is_cloud, read_whole
 
 TEXT_WIDTH = 110
@@ -472,7 +472,7 @@ def _kept(outputs: Sequence[Place], record: Record) -> Place:
 
 def _place(folder: object) -> Place:
     text = str(folder)
-    return CloudPath.parse(text) if is_cloud(text) else Path(text).expanduser()
+    return CloudPath.parse(text) if is_cloud(text) else home_path(text)
 
 
 def _ranking(record: Record) -> Table:
