@@ -3245,6 +3245,7 @@ def check_total(
 
 EVENTS = {
     *("open", "terms", "reserve", "draw", "stop", "commit", "cancel", "unsafe", "alert", "accept"),
+    "access",
 }
 STEPS = {  # an attempt's states before an event, and its state after it
     "draw": ({"reserved", "running"}, "drawn"),
@@ -3472,7 +3473,11 @@ def check_paid(entries: list[Document], certificate: Document, say: Findings) ->
 
 def check_terms(before: list[Document], part: Document, say: Findings) -> None:
     """That budget and period are those that the ledger had when the release was reserved."""
-    own = [entry for entry in before if entry["population"] == part["population"]]
+    own = [
+        entry
+        for entry in before
+        if entry["population"] == part["population"] and entry["event"] != "access"
+    ]
     terms = [entry for entry in own if entry["event"] in ("open", "terms")][-1]
     limits = ("epsilon", "delta", "lifetime_epsilon")
     told, stated = (

@@ -41,6 +41,7 @@ from hushrank.flows.ledger.entries import (
     ALWAYS,
     RESTORE,
     Accept,
+    Access,
     Alert,
     BudgetTerms,
     Cancel,
@@ -162,12 +163,12 @@ class Costs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An entry that changes no release: terms, an alert, a recovery, or an unsafe release."""
+    """An entry that changes no release: terms, an alert, a recovery, an access, an unsafe one."""
 
     seq: int
     time: datetime
     operator: str
-    what: Open | ChangeTerms | Unsafe | Alert | Accept
+    what: Open | ChangeTerms | Unsafe | Alert | Accept | Access
 
 
 @dataclass(slots=True)
@@ -293,8 +294,9 @@ def account_of(entries: Iterable[Entry], population: str, place: str) -> Account
 def _add(account: Account, entry: Entry) -> bool:
     """Add `entry` to the account; False if it cannot follow the entries before it."""
     what = entry.what
-    if isinstance(what, Open | ChangeTerms | Unsafe | Alert | Accept):
-        if isinstance(what, Open) == (account.opened is not None):
+    if isinstance(what, Open | ChangeTerms | Unsafe | Alert | Accept | Access):
+        begun = account.opened is not None
+        if isinstance(what, Open) == begun and not isinstance(what, Access):
             return False
         if isinstance(what, Open):
             account.opened = what

@@ -435,7 +435,24 @@ class Accept(_Wire):
     approval: str = ""
 
 
-Event = Open | ChangeTerms | Reserve | Draw | Stop | Commit | Cancel | Unsafe | Alert | Accept
+class Access(_Wire):
+    """Somebody used a command that shows or deletes confidential data, or makes keys.
+
+    Attributes:
+        command: the command, in words that no row decides.
+        config_hash: hash of the configuration, as in `Reserve`.
+        night: the day whose rows it read; None: all rows, or none.
+    """
+
+    event: Literal["access"] = "access"
+    command: str
+    config_hash: str
+    night: date | None = None
+
+
+Event = (
+    Open | ChangeTerms | Reserve | Draw | Stop | Commit | Cancel | Unsafe | Alert | Accept | Access
+)
 
 
 class Entry(_Wire):

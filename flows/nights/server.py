@@ -34,8 +34,8 @@ LEASES_IN_FILES = "prefect.server.concurrency.lease_storage.filesystem"
 SECONDS_TO_SEND, SECONDS_TO_END, SECONDS_TO_ANSWER, SECONDS_BETWEEN_QUESTIONS = 20.0, 5.0, 30.0, 0.1
 WITHOUT_SERVER = "hushrank run and catch-up need no server with --direct."
 NO_HOME = (
-    "Prefect: this account has no home folder, which Prefect needs. Set HOME to a folder that it may"
-    f" write. {WITHOUT_SERVER} {NOTHING_SPENT}"
+    "Prefect: this account has no home folder, which Prefect needs. Set HOME to a folder that it"
+    f" may write. {WITHOUT_SERVER} {NOTHING_SPENT}"
 )
 NO_SERVER = (
     "Prefect: the server at {address} does not answer. Start it, for example with `prefect server"

@@ -6,7 +6,6 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
