@@ -40,6 +40,7 @@ from hushrank.flows.release.wording import (
     certainty,
     chance_text,
     groups_note,
+    precision_sentence,
     rank_interval,
     robustness_sentences,
     verdict,
@@ -286,6 +287,8 @@ def reading_notes(release: Release) -> Iterator[str]:
         from hushrank.flows.release.precincts import precincts_sentence
 
         yield f"{precincts_sentence(release.precincts)} The table: {PRECINCTS}."
+    if precision := precision_sentence(release):
+        yield precision
     yield from robustness_sentences(release, release.shown())
     yield from _of_alarms(release)
     if release.test is not None:

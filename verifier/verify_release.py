@@ -197,6 +197,7 @@ about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ d
 line: item=item label?=text~ rank=number score=number low=open high=open rank_low=count
     rank_high=count group=count low_all?=open~ high_all?=open~ rank_low_all?=count~
     rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
+    se?=number~ se_noise?=number~ se_chance?=number~
 errors: centre=[number*n] covariance=[[number]*n]
 group: name=text own=number informative=bool ranking=[line*n] released=<released> election?=election
 effect: name=text scale=number~ estimate=number low=open high=open
@@ -3836,6 +3837,14 @@ def check_scores(release: Document, say: Findings, groups: int) -> None:
     )
 
 
+def adds_up(line: Document) -> bool:
+    """Whether the parts of a score's standard error make up the whole."""
+    whole, *parts = (line.get(name) for name in ("se", "se_noise", "se_chance"))
+    if whole is None or None in parts:
+        return parts in ([None, None], [0, 0]) and (whole is None or whole >= 0)
+    return min(whole, *parts) >= 0 and abs(whole - math.hypot(*parts)) <= 1e-4 * whole
+
+
 def check_order(release: Document, say: Findings, groups: int) -> None:
     """That scores and ranks lie in their intervals, and lines in the order of both; and what
     follows from the numbers of all `groups` together."""
@@ -3851,6 +3860,7 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
         for line in itertools.chain(*boards)
         if not (inside(line, "") and (line.get("low_all") is None or inside(line, "_all")))
         or not all(0 <= (line.get(name) or 0) <= 1 for name in ("p_best", "p_top"))
+        or not adds_up(line)
     ]
     say.check(
         not outside,

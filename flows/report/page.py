@@ -60,6 +60,7 @@ from hushrank.flows.release.wording import (
     MEANING_OF_VERY_LIKELY,
     RELIABLY,
     certainty,
+    precision_sentence,
     robustness_sentences,
     verdict,
 )
@@ -361,7 +362,7 @@ def _words_of(release: Release) -> dict[str, Any]:
     """The sentences about the ranking, and which columns it has."""
     return {
         "better": "harder" if release.scale in DIFFICULTIES else "better",
-        "certainty": certainty(release),
+        "certainty": " ".join(filter(None, (certainty(release), precision_sentence(release)))),
         "at_once": release.says("low_all"),
         "probabilities": release.says("p_best"),
         "reliably": RELIABLY,
