@@ -3839,10 +3839,11 @@ def check_scores(release: Document, say: Findings, groups: int) -> None:
 
 def adds_up(line: Document) -> bool:
     """Whether the parts of a score's standard error make up the whole."""
-    whole, *parts = (line.get(name) for name in ("se", "se_noise", "se_chance"))
-    if whole is None or None in parts:
-        return parts in ([None, None], [0, 0]) and (whole is None or whole >= 0)
-    return min(whole, *parts) >= 0 and abs(whole - math.hypot(*parts)) <= 1e-4 * whole
+    whole, noise, chance = (line.get(name) for name in ("se", "se_noise", "se_chance"))
+    if whole is None or noise is None or chance is None:
+        return noise is None and chance is None and (whole is None or whole >= 0)
+    apart = abs(float(whole) - math.hypot(noise, chance))
+    return min(whole, noise, chance) >= 0 and apart <= 1e-4 * whole
 
 
 def check_order(release: Document, say: Findings, groups: int) -> None:
