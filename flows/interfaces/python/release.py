@@ -364,8 +364,8 @@ class Report:
     def _repr_html_(self) -> str:
         """The page in a frame of its own, so that its style does not touch the notebook."""
         return (
-            f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts" width="100%"'
-            f' height="{REPORT_HEIGHT}" style="border:0"></iframe>'
+            f'<iframe title="Report" srcdoc="{escape(self.html)}" sandbox="allow-scripts"'
+            f' width="100%" height="{REPORT_HEIGHT}" style="border:0"></iframe>'
         )
 
 
