@@ -449,6 +449,11 @@ class LedgerConfig(Section):
     record_access: bool = False
     anchor: AnchorPlace | None = Field(default=None, examples=["gs://other-bucket/campus-anchor"])
 
+    @property
+    def records_access(self) -> bool:
+        """Whether commands that show or delete confidential data leave a line in the ledger."""
+        return self.record_access or self.signing_key is not None
+
     @model_validator(mode="after")
     def _check_lifetime(self) -> Self:
         limit, key = self.lifetime_epsilon, "lifetime_epsilon"

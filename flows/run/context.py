@@ -81,8 +81,7 @@ def record_access(config: SurveyConfig, command: str, night: date | None = None)
     Raises:
         LedgerError: the line cannot be written, so the command must not go on.
     """
-    section = config.ledger
-    if section.signing_key is None and not section.record_access:
+    if not config.ledger.records_access:
         return
     access = Access(command=command, config_hash=config.job_hashes[0], night=night)
     ledger_of(config).record(lambda _: ([access], None))

@@ -44,7 +44,7 @@ def inspect(
 ) -> None:
     """Show exact numbers about the rows to their holder: rejects, contributions, appearances.
 
-    The output is confidential. The command prints it at the terminal, and stores and spends
+    The output is confidential. The command prints it at the terminal, stores none of it and spends
     nothing. What you see must not decide epsilon, bounds, items or method of a release.
     """
     if not (confidential or sys.stdout.isatty()):

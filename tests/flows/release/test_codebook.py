@@ -86,8 +86,10 @@ def test_a_standard_error_is_what_the_interval_allows_for(name, tmp_path):
     An interval at an end of the scale may be cut there.
     """
     release = json.loads(honest(name, tmp_path).files["release.json"])
+    if not any(line.get("se") for line in release["ranking"]):
+        return
     first, last = (
-        end(float(line[name]) for line in release["ranking"])
+        end(float(line[name]) for line in release["ranking"] if line.get("se"))
         for end, name in ((min, "low"), (max, "high"))
     )
     for line in release["ranking"]:
