@@ -3843,9 +3843,9 @@ def adds_up(line: Document) -> bool:
     """Whether the parts of a score's standard error make up the whole."""
     whole, noise, chance = (line.get(name) for name in ("se", "se_noise", "se_chance"))
     if whole is None or noise is None or chance is None:
-        return noise is None and chance is None and (whole is None or whole >= 0)
+        return noise is None and chance is None and (whole is None or bool(whole >= 0))
     apart = abs(float(whole) - math.hypot(noise, chance))
-    return min(whole, noise, chance) >= 0 and apart <= 1e-4 * whole
+    return bool(min(whole, noise, chance) >= 0 and apart <= 1e-4 * whole)
 
 
 def check_order(release: Document, say: Findings, groups: int) -> None:

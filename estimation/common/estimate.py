@@ -91,13 +91,16 @@ class Estimate:
 
         None: the method has no law of the errors, or nothing was learned.
         """
-        if not self.informative or (self.errors is None and self.deviation is None):
-            return None
-        found = self.deviation
-        if found is None and self.errors is not None:
+        if self.deviation is not None:
+            found = self.deviation
+        elif self.errors is not None:
             variances = self.errors.covariance
             variances = np.diagonal(variances) if variances.ndim == 2 else variances
             found = np.sqrt(np.maximum(variances, 0))
+        else:
+            return None
+        if not self.informative:
+            return None
         bounded = np.isfinite(self.low) & np.isfinite(self.high)
         return np.where(bounded, found, np.nan)
 

@@ -448,8 +448,9 @@ class _Plot:
                 line = element("line", x1=x1, x2=x1, y1=y1, y2=y2, class_="whisker", **aside)
                 drawn.append(line)
         for x, y, said in curve.points if points else ():
-            at = {"cx": percent(self.x_of(x)), "cy": self.y_of(y)}
-            drawn.append(mark(said, element("circle", **at, r=4.5, class_="point", **aside)))
+            cx, cy = percent(self.x_of(x)), self.y_of(y)
+            circle = element("circle", cx=cx, cy=cy, r=4.5, class_="point", **aside)
+            drawn.append(mark(said, circle))
         return drawn
 
 
