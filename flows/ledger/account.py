@@ -149,6 +149,23 @@ class Attempt:
         return begun and (period.start is None or self.seen_until >= period.start)
 
 
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Budget set aside for one attempt at a release.
+
+    Attributes:
+        attempt: 1 for the first.
+        reserved_at: UTC.
+        repeated: the reservation existed before, so this call spent nothing.
+    """
+
+    release_id: str
+    attempt: int
+    spend: Spend
+    reserved_at: datetime
+    repeated: bool
+
+
 class Costs(NamedTuple):
     """Costs that count in a period, for the functions of `privacy.filters`.
 

@@ -138,23 +138,6 @@ class BudgetTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
-    """Budget set aside for one attempt at a release.
-
-    Attributes:
-        attempt: 1 for the first.
-        reserved_at: UTC.
-        repeated: the reservation existed before, so this call spent nothing.
-    """
-
-    release_id: str
-    attempt: int
-    spend: Spend
-    reserved_at: datetime
-    repeated: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Statement:
     """Statement of an operator that two populations consist of different people.
 

@@ -20,6 +20,7 @@ from hushrank.flows.ledger.account import (
     Attempt,
     Costs,
     ReleaseState,
+    Reservation,
     account_of,
     night_is_next,
 )
@@ -36,7 +37,6 @@ from hushrank.flows.ledger.entries import (
     Limits,
     Open,
     Period,
-    Reservation,
     Reserve,
     Seal,
     SharedInput,
