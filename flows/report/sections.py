@@ -41,7 +41,17 @@ from hushrank.flows.release.wording import (
 )
 from hushrank.flows.report.drawings import Curve, curves
 from hushrank.flows.report.figures import CONFIDENCE, ReportFigure
-from hushrank.flows.report.svg import WIDTH, drawing, element, picture_bytes, text
+from hushrank.flows.report.slide import chart_of, chart_svg
+from hushrank.flows.report.svg import (
+    SVG,
+    WIDTH,
+    Shape,
+    drawing,
+    element,
+    picture_bytes,
+    png_bytes,
+    text,
+)
 from hushrank.transforms.common.plain_text import short
 from hushrank.transforms.common.schema import Ties
 
@@ -391,11 +401,16 @@ def ranks_over_time(
 ) -> bytes:
     """A picture of its own: a line for each item, rank 1 on top, with 95 % intervals.
 
+    Of a single release it is the chart of its scores, because one point makes no line.
+
     Args:
         releases: releases of one population, the earliest first.
         suffix: `.svg` or `.png`.
         breaks: ids of releases before which the job changed: a line stands there.
     """
+    if len(releases) == 1:
+        alone = chart_svg(chart_of(releases[0], Shape.WIDE))
+        return alone.encode() if suffix == SVG else png_bytes(alone)
     height, drawn = _ranks_over_time(releases, breaks)
     heading = f"{short(releases[-1].heading)}: {len(releases)} releases"
     body = element("g", drawn, transform="translate(0 30)")

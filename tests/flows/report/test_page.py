@@ -142,6 +142,8 @@ def test_nothing_is_fetched_from_outside(case):
     outside = sorted(value.partition(",")[0] for value in references if not value.startswith("#"))
     assert outside == [
         "data:application/json;charset=utf-8;base64",
+        "data:image/svg+xml;base64",
+        "data:image/svg+xml;base64",
         "data:text/csv;charset=utf-8;base64",
     ]
     assert all(address.startswith("#") for address in re.findall(r"url\(([^)]*)\)", html))
@@ -152,7 +154,9 @@ def test_style_and_script_run_by_their_hashes_alone(case):
     html, page = case[1], Page(case[1])
     policy = html_text(re.search(r'Content-Security-Policy" content="([^"]*)"', html)[1])
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
-    assert list(rules) == ["default-src", "style-src", "script-src", "base-uri", "form-action"]
+    names = ["default-src", "style-src", "script-src", "img-src", "base-uri", "form-action"]
+    assert list(rules) == names
+    assert rules["img-src"] == "data:"
     assert {rules[name] for name in ("default-src", "base-uri", "form-action")} == {"'none'"}
     for tag in ("style", "script"):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
@@ -177,7 +181,8 @@ def test_the_page_holds_the_published_files(case):
     }
     assert texts == {"text/csv": ranking_csv(release), "application/json": release.to_json()}
     names = re.findall(r'download="([^"]*)"', html)
-    assert names == ["campus-choice-ranking.csv", "campus-choice-release.json"]
+    charts = [f"campus-choice-ranking-{shape}.svg" for shape in ("wide", "square")]
+    assert names == ["campus-choice-ranking.csv", "campus-choice-release.json", *charts]
 
 
 def test_identifiers_are_unique_and_references_resolve(case):
@@ -445,7 +450,7 @@ def test_thousands_of_items_stay_below_one_megabyte():
     html = render_report(make_release(items=names, wins=wins), BALANCE)
     assert 500_000 < len(html.encode()) < 1_000_000
     assert "; the rest is in ranking.csv." in html
-    assert re.findall(r'<a href="([^"#]*)"', html) == ["ranking.csv", "release.json"]
+    assert re.findall(r'<a href="((?!data:image)[^"#]*)"', html) == ["ranking.csv", "release.json"]
 
 
 def test_hundreds_of_items_have_their_table_and_one_file_in_the_page():
@@ -454,7 +459,8 @@ def test_hundreds_of_items_have_their_table_and_one_file_in_the_page():
     html = render_report(make_release(items=names, wins=wins), BALANCE)
     assert len(html.encode()) < 1_000_000
     assert html.count("<td>a video with a name of some length, number 777</td>") == 1
-    assert re.findall(r'<a href="(data:text/csv|[^"#]*)', html) == ["data:text/csv", "release.json"]
+    links = re.findall(r'<a href="(data:[a-z/]*|[^"#]*)', html)
+    assert links == ["data:text/csv", "release.json", "data:image/svg", "data:image/svg"]
 
 
 def test_the_matrix_is_a_table_too():

@@ -12,11 +12,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import interval_text, score_decimals
 from hushrank.flows.report.page import render_report
+from hushrank.flows.report.slide import chart_of, chart_svg
+from hushrank.flows.report.svg import Shape
 from tests.flows.browsers import SCREENS, complaints_of, eventually, faults, on_screen
 from tests.flows.report.test_page import BALANCE
 from tests.releases import PAIR_WINS, SEEDED, make_pairs_release, make_release
@@ -156,6 +159,27 @@ def test_the_files_inside_can_be_saved(visit, tmp_path):
         assert saving.value.suggested_filename == f"campus-choice-{name}"
         assert (tmp_path / name).read_text(encoding="utf-8") == text
     assert json.loads((tmp_path / "release.json").read_text())["release_id"] == release.release_id
+
+
+@pytest.mark.parametrize(("shape", "sides"), [("wide", (2560, 1440)), ("square", (2160, 2160))])
+def test_a_chart_is_saved_as_svg_and_as_png(visit, tmp_path, shape, sides):
+    page, asked, complaints = visit("300")
+    name = f"campus-choice-ranking-{shape}"
+    with page.expect_download() as saving:
+        page.get_by_role("link", name=f"ranking-{shape}.svg").click()
+    saving.value.save_as(tmp_path / "a.svg")
+    assert saving.value.suggested_filename == f"{name}.svg"
+    drawn = chart_svg(chart_of(releases_of("300")[0], Shape(shape)))
+    assert (tmp_path / "a.svg").read_text(encoding="utf-8") == drawn
+    with page.expect_download() as saving:
+        page.get_by_role("button", name=f"Save {name}.png").click()
+    saving.value.save_as(tmp_path / "a.png")
+    assert saving.value.suggested_filename == f"{name}.png"
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.size == sides
+        colours = {colour for _, colour in picture.convert("RGB").getcolors(1 << 24)}
+    assert {(255, 255, 255), (0x1C, 0x56, 0xB8), (0xA9, 0xC4, 0xEF)} <= colours
+    assert (complaints, len(asked)) == ([], 1)
 
 
 def test_the_keyboard_reaches_every_link_and_table(visit):
