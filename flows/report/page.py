@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -60,8 +61,8 @@ from hushrank.flows.release.wording import (
     MEANING_OF_VERY_LIKELY,
     RELIABLY,
     certainty,
+    interval_headings,
     robustness_sentences,
-    verdict,
 )
 from hushrank.flows.report.figures import figures_of
 from hushrank.flows.report.model_facts import (
@@ -75,7 +76,14 @@ from hushrank.flows.report.model_facts import (
     tie_facts,
     win_rates_of,
 )
-from hushrank.flows.report.sections import board_tables, history_figure, sure_table_of, table_of
+from hushrank.flows.report.sections import (
+    board_tables,
+    contents_of,
+    headline,
+    history_figure,
+    sure_table_of,
+    table_of,
+)
 from hushrank.flows.report.slide import chart_of, chart_svg, of_answers, protected_in_short
 from hushrank.flows.report.svg import Shape, figure_style
 from hushrank.flows.statement.record import Parameter, PrivacyRecord
@@ -243,6 +251,8 @@ def _download(name: str, what: str, kind: str, pieces: Iterable[str]) -> Downloa
 
 COMPILED = Path(__file__).parent / "__pycache__"
 ROOM = 850_000  # bytes for downloads, figures and tables; a page stays under 1 MB
+LONG_NAME = 30  # characters; the column of longer names is wider
+PERCENT = re.compile("(?<=[0-9]) %")  # a number and its sign stay on one line
 ROUNDING = 1e-9  # makes 0.3 / 0.1 three
 
 UNIT_WORDS = {
@@ -306,6 +316,8 @@ def render_report(
         protected=protected_in_short(release),
         downloads=downloads,
         charts=charts,
+        contents=contents_of,
+        long_names=any(len(line.shown) > LONG_NAME for line in release.ranking),
         changes=_changes(before, release, continued=continued),
         n_items=len(release.ranking),
         facts=_privacy_facts(release),
@@ -319,6 +331,7 @@ def render_report(
         left=left_text,
         rule=rule_text,
     )
+    page = PERCENT.sub("\N{NO-BREAK SPACE}%", page)
     return visible(page, lines=True)  # in older releases names may hold any character
 
 
@@ -372,6 +385,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "better": "harder" if release.scale in DIFFICULTIES else "better",
         "certainty": certainty(release),
         "at_once": release.says("low_all"),
+        "intervals": interval_headings(release),
         "probabilities": release.says("p_best"),
         "reliably": RELIABLY,
         "very_likely": MEANING_OF_VERY_LIKELY,
@@ -384,7 +398,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "steps": step_facts(release),
         "dif": difference_facts(release),
         "fit": fit_facts(release),
-        "verdict": verdict(release),
+        "verdict": headline(release),
         "words": WORDS[release.scale],
     }
 

@@ -137,3 +137,17 @@
     link.after(" ", button);
   }
 })();
+
+// A summary of one page: the style sheet hides the rest while the page is printed.
+(() => {
+  const root = document.documentElement;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "Print a summary on one page";
+  button.addEventListener("click", () => {
+    root.classList.add("summary");
+    window.print();
+  });
+  window.addEventListener("afterprint", () => root.classList.remove("summary"));
+  document.querySelector("p.downloads:has([data-chart])").append(" ", button);
+})();

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import cache
 from importlib.resources import files
 from os.path import commonprefix
 from pathlib import Path
@@ -209,6 +210,7 @@ def _value(value: str | float) -> str:
     return value if isinstance(value, str) else f"{round(value, 2):g}"
 
 
+@cache
 def _width(character: str) -> float:
     """Width of a character, in sizes of the text."""
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -35,7 +36,7 @@ FOUND: dict[str, Literal["holds", "WRONG", "unproved", "newer"]] = {
 GOOD = "Nothing is wrong. Claims marked unproved cannot be checked from these files by any program."
 BAD = "This release fails verification: do not rely on it."
 NEWER = "Not judged: this release is of a newer format. Verify it with a newer version of hushrank."
-PAGE, PDF = ".html", ".pdf"
+PAGE, PDF, CSV = ".html", ".pdf", ".csv"
 FONTS_ADVICE = "Install the Noto fonts and export again, or write an .svg file."
 CHARTS = (*PICTURES, PDF)
 
@@ -87,6 +88,12 @@ Out = Annotated[
     ),
 ]
 ShapeOf = Annotated[Shape, typer.Option("--shape", help="Sides of a chart: wide is 16:9.")]
+Excel = Annotated[
+    bool,
+    typer.Option(
+        "--excel", help="Begin a .csv file with the mark by which Excel knows its letters (UTF-8)."
+    ),
+]
 Dark = Annotated[bool, typer.Option("--dark", help="Draw a chart in light colours on dark paper.")]
 OneRelease = Annotated[
     str | None, typer.Option("--release", help="Export only the release whose id begins with this.")
@@ -304,6 +311,7 @@ def export(
     kind: TableOf = TableKind.RANKING,
     shape: ShapeOf = Shape.WIDE,
     dark: Dark = False,
+    excel: Excel = False,
 ) -> None:
     """Write the rankings of all releases, or of one, into one table: a row for each item.
 
@@ -330,6 +338,8 @@ def export(
     outputs = outputs_of(sources, load_config)
     if out.suffix in CHARTS:
         _check_chart(out)
+    if excel and out.suffix != CSV:
+        raise ConfigError(f"--excel: is for a .csv file, and --out names {out}; leave --excel out")
     releases = read_history(outputs)
     chosen, left_out = apart(releases)
     if release is not None:
@@ -344,7 +354,7 @@ def export(
     table = ranking_table(chosen) if kind is TableKind.RANKING else tables[kind](chosen)
     if kind in NOTHING and not table.num_rows:
         raise ConfigError(NOTHING[kind])
-    write_whole(out, export_bytes(table, out))
+    write_whole(out, codecs.BOM_UTF8 * excel + export_bytes(table, out))
     of = "1 release" if len(chosen) == 1 else f"{len(chosen):,} releases"
     _say(f"Wrote {out}: {table.num_rows:,} row{'' if table.num_rows == 1 else 's'} of {of}.")
     _say_what_is_left_out(left_out)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
@@ -139,6 +141,25 @@ def test_a_chart_of_one_release_is_exported(output, command, tmp_path, ending, s
     code, printed = command("export", output, "--out", out, "--shape", "round")
     assert code == 2
     assert "round" in printed
+
+
+def test_a_table_for_excel_begins_with_its_mark_and_has_no_inf(tmp_path, command):
+    first, *others = RELEASES[0].ranking
+    ranking = (replace(first, low=-math.inf, high=math.inf), *others)
+    unbounded = RELEASES[0].model_copy(update={"ranking": ranking})
+    publish(unbounded, tmp_path / "out", page("<!doctype html><title>report</title>"))
+    out = tmp_path / "all.csv"
+    assert command("export", tmp_path / "out", "--out", out, "--excel")[0] == 0
+    marked = out.read_bytes()
+    assert command("export", tmp_path / "out", "--out", out)[0] == 0
+    assert marked == b"\xef\xbb\xbf" + out.read_bytes()
+    row = rows_of(out)[0]
+    assert (row["low"], row["high"]) == ("", "")
+    assert float(row["score"]) == first.score
+    code, printed = command("export", tmp_path / "out", "--out", tmp_path / "a.json", "--excel")
+    assert code == 2
+    assert "--excel: is for a .csv file" in printed
+    assert not (tmp_path / "a.json").exists()
 
 
 def test_untouched_releases_pass_the_check(output, command):

@@ -59,6 +59,7 @@ class Page(HTMLParser):
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
+        html = html.replace("\N{NO-BREAK SPACE}%", " %")  # as people read it
         self.open: list[str] = []
         self.tags: set[str] = set()
         self.attributes: list[tuple[str, str]] = []
@@ -199,7 +200,7 @@ def test_the_table_is_the_ranking():
     release = RELEASES["plain"]
     header, *rows = Page(render_report(release)).tables[0]
     assert header == [
-        *("Place", "Item", "Share won", "95 % interval", "All at once", "", "Rank"),
+        *("Place", "Item", "Share won", "95 % alone", "95 % all at once", "", "Rank"),
         *("Chance best", "Noisy wins"),
     ]
     expected = [
@@ -293,6 +294,35 @@ def test_noise_band_is_where_the_exact_count_lies(name, quantile):
     release = RELEASES[name]
     expected = quantile * release.privacy.noise_scale / release.released.row_weight
     assert noise_half_width(release) == pytest.approx(expected, rel=2e-3)
+
+
+def test_a_long_name_is_cut_in_the_headline_and_whole_in_the_table():
+    names = [
+        f"Which of these proposals for the new canteen should be paid for first: {end}"
+        for end in "abcdef"
+    ]
+    release = make_release(items=names)
+    page = render_report(release)
+    (headline,) = re.findall(r'<p class="verdict[^"]*">(.*?)</p>', page)
+    assert "Which" not in headline
+    assert len(headline) < len(verdict(release)) / 2
+    assert sorted(row[1] for row in Page(page).tables[0][1:]) == names
+    (plain,) = re.findall(r'<p class="verdict">(.*?)</p>', render_report(RELEASES["plain"]))
+    assert plain.replace("\N{NO-BREAK SPACE}", " ") == verdict(RELEASES["plain"])
+
+
+def test_the_contents_list_names_every_section(case):
+    html = case[1]
+    headings = re.findall(r'<h2 id="([^"]*)">(.*?)</h2>', html)
+    (nav,) = re.findall(r'<nav aria-label="Contents">(.*?)</nav>', html, re.DOTALL)
+    assert re.findall(r'<a href="#([^"]*)">(.*?)</a>', nav) == headings
+    assert headings[0] == ("ranking", "Ranking")
+
+
+def test_no_number_is_parted_from_its_percent_sign(case):
+    assert "\N{NO-BREAK SPACE}%" in case[1]
+    said = re.sub(r"<(style|script)>.*?</\1>", "", case[1], flags=re.DOTALL)
+    assert not re.search(r"[0-9] %", said)
 
 
 def test_item_names_are_text_and_never_markup():
@@ -459,7 +489,7 @@ def test_hundreds_of_items_have_their_table_and_one_file_in_the_page():
     html = render_report(make_release(items=names, wins=wins), BALANCE)
     assert len(html.encode()) < 1_000_000
     assert html.count("<td>a video with a name of some length, number 777</td>") == 1
-    links = re.findall(r'<a href="(data:[a-z/]*|[^"#]*)', html)
+    links = re.findall(r'<a href="(data:[a-z/]*|[^"#]+)', html)
     assert links == ["data:text/csv", "release.json", "data:image/svg", "data:image/svg"]
 
 

@@ -6,6 +6,7 @@ With 4, 60 and 300 items; with its script, and with scripts switched off.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -184,8 +185,9 @@ def test_a_chart_is_saved_as_svg_and_as_png(visit, tmp_path, shape, sides):
 
 def test_the_keyboard_reaches_every_link_and_table(visit):
     page, _, _ = visit("pairs")
-    reached = []
-    for _ in range(14):
+    reached, links = [], page.locator("nav a").count()
+    assert links > 4
+    for _ in range(links + 14):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate(
@@ -194,6 +196,8 @@ def test_the_keyboard_reaches_every_link_and_table(visit):
             )
         )
     focused = [tag for tag, _ in reached if tag != "BODY"]
+    assert focused[:links] == ["A"] * links  # the contents
+    focused = focused[links:]
     assert focused[:3] == ["INPUT", "INPUT", "BUTTON"]  # search, filter, show all
     assert focused[3:12] == ["DIV", *["SPAN"] * 8]  # the table and its headings
     assert focused[12:14] == ["TR", "A"]  # one line of all: arrow keys go to the others
@@ -260,7 +264,7 @@ def test_headings_sort_both_ways_by_what_is_in_their_column(visit):
     sort_by(page, "Item")
     eventually(page.locator("th[aria-sort=descending]")).to_have_text("Item")
     assert not items_shown(page)[0].startswith("Bern")
-    sort_by(page, "95 % interval")
+    sort_by(page, "95 % alone")
     decimals = score_decimals(release.scale, ranking)
     ends = {line.item: interval_text(release.scale, line, decimals) for line in ranking}
     widths = {
@@ -284,7 +288,8 @@ def test_exact_values_show_where_one_points_or_stands(visit):
     lines.nth(2).hover()
     eventually(exact.nth(2)).to_be_visible()
     ranked = releases_of("300")[0].ranking
-    assert exact.nth(2).inner_text().startswith(f"{ranked[2].item}: {ranked[2].score:.6f} %")
+    told = exact.nth(2).inner_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert told.startswith(f"{ranked[2].item}: {ranked[2].score:.6f} %")
     page.mouse.move(0, 0)
     lines.first.focus()
     for key, place in (("ArrowDown", 1), ("End", 299), ("ArrowDown", 299), ("ArrowUp", 298)):
@@ -358,6 +363,17 @@ def test_on_paper_dots_and_bars_stay_and_pages_break_between_lines(visit, tmp_pa
     headings = page.evaluate("getComputedStyle(document.querySelector('thead')).display")
     assert headings == "table-header-group"  # and so on top of every page
     eventually(page.locator("thead button")).to_have_count(0)  # which Chromium would not repeat
+
+
+@pytest.mark.parametrize("name", ["4", "60", "300", "pairs", "unsafe"])
+def test_a_summary_is_printed_on_one_page(visit, name):
+    page, _, _ = visit(name)
+    page.evaluate("window.print = () => {}")
+    page.get_by_role("button", name="Print a summary on one page").click()
+    printed = page.pdf(format="A4")
+    assert len(re.findall(rb"/Type /Page\b", printed)) == 1
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert len(re.findall(rb"/Type /Page\b", page.pdf(format="A4"))) > 1
 
 
 def test_win_rates_are_a_table_that_says_its_intervals(visit):
