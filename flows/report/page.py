@@ -316,23 +316,28 @@ def render_report(
         protected=protected_in_short(release),
         downloads=downloads,
         charts=charts,
-        contents=contents_of,
-        long_names=any(len(line.shown) > LONG_NAME for line in release.ranking),
         changes=_changes(before, release, continued=continued),
         n_items=len(release.ranking),
         facts=_privacy_facts(release),
         balance=balance,
-        since_first="" if balance is None else since_first_text(balance),
-        shared="" if balance is None else shared_text(balance),
-        runs_left=None if balance is None else runs_left(release, balance),
-        number=number,
-        alert=alert_sentence,
-        needed=needed_text,
-        left=left_text,
-        rule=rule_text,
+        **_words_of_budget(release, balance),
     )
     page = PERCENT.sub("\N{NO-BREAK SPACE}%", page)
     return visible(page, lines=True)  # in older releases names may hold any character
+
+
+def _words_of_budget(release: Release, balance: Balance | None) -> dict[str, Any]:
+    """The sentences about the budget, and how its numbers are written."""
+    return {
+        "since_first": "" if balance is None else since_first_text(balance),
+        "shared": "" if balance is None else shared_text(balance),
+        "runs_left": None if balance is None else runs_left(release, balance),
+        "number": number,
+        "alert": alert_sentence,
+        "needed": needed_text,
+        "left": left_text,
+        "rule": rule_text,
+    }
 
 
 def _changes(before: Release | None, release: Release, *, continued: bool) -> Changes | None:
@@ -386,6 +391,8 @@ def _words_of(release: Release) -> dict[str, Any]:
         "certainty": certainty(release),
         "at_once": release.says("low_all"),
         "intervals": interval_headings(release),
+        "contents": contents_of,
+        "long_names": any(len(line.shown) > LONG_NAME for line in release.ranking),
         "probabilities": release.says("p_best"),
         "reliably": RELIABLY,
         "very_likely": MEANING_OF_VERY_LIKELY,
