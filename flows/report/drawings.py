@@ -236,9 +236,8 @@ def matrix(
         [f"{place}. {name}" for place, name in enumerate(labels(names, room - number), start=1)]
         for room in (LABEL, PHONE_LABEL)
     ]
-    sides = [
-        _name(*both, size * (place + 0.5)) for place, both in enumerate(zip(*cut, strict=True))
-    ]
+    both = enumerate(zip(*cut, strict=True))
+    sides = [_name(wide, phone, size * (place + 0.5)) for place, (wide, phone) in both]
     drawn = _squares(cells, size, step, number_kind if small else None)
     body = element(
         "g",

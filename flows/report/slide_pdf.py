@@ -54,8 +54,9 @@ def _page(chart: Chart) -> Figure:
 def _draw(axes: Axes, mark: Stroke | Dot | Words) -> None:
     match mark:
         case Stroke(x1, y1, x2, y2, colour, width):
-            ends = {"color": colour, "linewidth": POINTS * width, "solid_capstyle": "butt"}
-            axes.add_line(Line2D((x1, x2), (y1, y2), **ends))
+            line = Line2D((x1, x2), (y1, y2), color=colour, linewidth=POINTS * width)
+            line.set_solid_capstyle("butt")
+            axes.add_line(line)
         case Dot(x, y, radius, colour):
             axes.add_patch(Circle((x, y), radius, color=colour, linewidth=0, zorder=3))
         case Words(text, x, y, size, colour, anchor, bold):

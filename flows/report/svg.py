@@ -126,7 +126,7 @@ def labels(names: Sequence[str], room: float) -> list[str]:
     for name in map(shown, names):
         if width_of(name) > room:
             alike.setdefault(_fitting(name, 0.5 * room), []).append(name)
-    cut = {}
+    cut: dict[str, str] = {}
     for group in alike.values():
         same = commonprefix(group) if len(set(group)) > 1 else ""
         start = same.rfind(" ") + 1 or len(same)
