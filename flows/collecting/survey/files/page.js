@@ -105,6 +105,10 @@ function chooser(survey, chosen, words) {
     return make("section", { class: "choice" }, heading, make("p", {}, words.say("fixed")), explained);
   }
   const changed = survey.mode === "mallows" ? "level_swapped" : "level_flipped";
+  const ends = /* @__PURE__ */ new Map([
+    [levels[0], words.say("more_private")],
+    [levels[levels.length - 1], words.say("more_exact")]
+  ]);
   const options = levels.map((epsilon) => {
     const radio = make("input", {
       type: "radio",
@@ -117,16 +121,12 @@ function chooser(survey, chosen, words) {
       }
     });
     const percent = words.percent(chanceOfChange(survey, epsilon));
-    return make("label", {}, radio, " ", words.say(changed, { percent }));
+    const end = ends.get(epsilon);
+    const text = words.say(changed, { percent });
+    return make("label", {}, radio, " ", end === void 0 ? text : `${text} (${end})`);
   });
-  const ends = make(
-    "p",
-    { class: "ends", "aria-hidden": "true" },
-    make("span", {}, words.say("more_private")),
-    make("span", {}, words.say("more_exact"))
-  );
   const group = make("fieldset", { class: "levels" }, make("legend", {}, words.say("slider")), ...options);
-  return make("section", { class: "choice" }, heading, group, ends, explained);
+  return make("section", { class: "choice" }, heading, group, explained);
 }
 
 // page/questions.ts

@@ -338,6 +338,7 @@ def test_the_levels_say_what_they_mean_and_one_of_them_is_sent(visit):
     page, host, _ = visit("pairs")
     group = page.get_by_role("group", name="Your choice")
     labels = [f"changed by chance: {percent}% of answers" for percent in (44, 27, 12, 2)]
+    labels = [f"{labels[0]} (more private)", *labels[1:3], f"{labels[3]} (more exact)"]
     eventually(group.locator("label")).to_have_text(labels)
     eventually(group.get_by_role("radio", name=labels[1])).to_be_checked()
     said = "epsilon is 1, and at most 10 for everything you send together"
