@@ -142,17 +142,18 @@ def _theorem(config: SurveyConfig, setting: Setting) -> tuple[str, float, float]
     """The theorem for unit and kind of input, with its sampling and its privacy term."""
     n, m, epsilon = len(config.items.catalogue.names), setting.people, setting.epsilon
     answers, log_n = answers_of(config, setting.answers), math.log(n)
+    person = config.privacy.unit is Unit.USER
     if config.input.kind == "comparisons" and config.privacy.unit is Unit.COMPARISON:
         met = 2 * m * answers / n  # n p of the paper: comparisons of an item
         text = "Theorem 2.1 of Cai, Chakraborty and Wang has sqrt(log n / np) and log n / (np eps)"
         return text, math.sqrt(log_n / met), log_n / (met * epsilon)
-    if config.input.kind == "comparisons" and config.privacy.unit is Unit.USER:
+    if config.input.kind == "comparisons" and person:
         text = (
             "Theorem 3.1 of Cai, Chakraborty and Wang has sqrt(n log n / m) and n log n / (m eps),"
             " for n items and m people"
         )
         return text, math.sqrt(n * log_n / m), n * log_n / (m * epsilon)
-    if config.input.kind == "responses" and config.privacy.noise is NoiseKind.GAUSSIAN:
+    if config.input.kind == "responses" and person and config.privacy.noise is NoiseKind.GAUSSIAN:
         rho = rho_of(with_setting(config, setting).privacy.params(), 1)
         text = (
             "In the count of a pair of items, section 4 of Nguyen and Zhang has the deviations"
@@ -161,7 +162,7 @@ def _theorem(config: SurveyConfig, setting: Setting) -> tuple[str, float, float]
         )
         noise = math.sqrt(n * (n - 1) / (2 * rho))
         return text, math.sqrt(m) * answers / n, noise
-    if config.input.kind == "comparisons":
+    if config.input.kind == "comparisons":  # and unit local
         one = epsilon / answers if config.privacy.answer_budget().per_user else epsilon
         free = math.sqrt(log_n * (n - 1) / (2 * m * answers))  # 2 answers / (n - 1) is their m p
         text = (
