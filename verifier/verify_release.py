@@ -4367,6 +4367,7 @@ def alpha_of(released: Document, variance: float) -> float:
 
 
 MOST_WRONG = 3  # differences of a table that are told
+ENDS = ("low", "high", "low_all", "high_all", "share_low", "share_high")  # of intervals
 COLUMNS = ("rank", "item", "score", "low", "high", "rank_low", "rank_high", "group")
 
 
@@ -4544,7 +4545,7 @@ def compare_table(content: bytes, lines: Iterable[Document], needed: Sequence[st
         cells += [
             f"{column} of {next(iter(line.values()))} is {short(cell)}"
             for column, cell in zip(header, row, strict=False)
-            if column in line and not same_cell(cell, line[column])
+            if column in line and not same_cell(cell, line[column], column)
         ]
     wrong = [f"{n_rows} lines, not {n_lines}"] if n_rows != n_lines else []
     wrong += [f"no column {name}" for name in needed if name not in header]
@@ -4553,8 +4554,10 @@ def compare_table(content: bytes, lines: Iterable[Document], needed: Sequence[st
     return wrong + cells
 
 
-def same_cell(cell: str, value: Any) -> bool:
-    """Whether a cell of a table shows this value."""
+def same_cell(cell: str, value: Any, column: str) -> bool:
+    """Whether a cell of a table shows this value; an end that is infinite may be empty."""
+    if cell == "" and column in ENDS:
+        return value is None or math.isinf(float(value))
     if isinstance(value, float):
         return cell in (f"{value:.6f}", f"{value:g}", f"{value}")
     return cell in ("" if value is None else f"{value}", f"'{value}")  # '= is no formula

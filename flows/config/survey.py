@@ -501,6 +501,7 @@ def _without_new_privacy(content: dict[str, Any]) -> None:
         "pairs": None,
         "hide": Hide.ORDER,
         "names_per_person": 1,
+        "epsilon_levels": None,
     }
     for key, default in defaults.items():
         if content[key] == default:

@@ -332,7 +332,8 @@ def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
     """Return the job with one setting in place of its own."""
     privacy: dict[str, object] = {"epsilon": setting.epsilon, "rho": None}
     if config.privacy.unit is Unit.LOCAL:
-        privacy |= {"epsilon_table": None, "epsilon_range": None, "already_private": False}
+        privacy |= dict.fromkeys(("epsilon_table", "epsilon_range", "epsilon_levels"))
+        privacy["already_private"] = False
     elif config.privacy.noise is NoiseKind.GAUSSIAN and config.privacy.delta == 0:
         privacy["delta"] = usual_delta(setting.people)
     if config.privacy.unit is Unit.USER or config.privacy.max_contributions is not None:
