@@ -61,7 +61,10 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
 # One release from reservation to commit. Whatever else a run needs, `flows.assembly` hands to it.
 KERNEL = {
     f"hushrank.flows.run.{name}"
-    for name in (*("confidential_folder", "context", "drawn", "input_files", "run", "stages"),)
+    for name in (
+        *("confidential_folder", "context", "drawn", "input_files", "run", "stages"),
+        "found_names",
+    )
 }
 BELOW_KERNEL = {
     f"hushrank.flows.{room}"

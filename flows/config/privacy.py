@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from decimal import ROUND_CEILING, Context
 from enum import StrEnum
 from itertools import pairwise
@@ -31,6 +32,7 @@ from hushrank.privacy.units import (
     MOST_WEIGHT,
     Adjacency,
     Bounding,
+    Discovery,
     Levels,
     NoiseKind,
     PrivacyParams,
@@ -229,10 +231,19 @@ class PrivacyConfig(Section):
     hide: Annotated[Hide, Field(strict=False)] = Field(default=Hide.ORDER, examples=["items"])
 
     _asked: int | None = PrivateAttr(default=None)
+    _discovery: Discovery | None = PrivateAttr(default=None)
 
     def bound_by_pairs(self, n_pairs: int) -> None:
         """Lower the bound on a person's distinct pairs to the number of public pairs."""
         self._asked = n_pairs
+
+    def pay_for_names(self, share: float, most_names: int) -> None:
+        """Set a part of the budget aside for names that are found in the rows."""
+        from hushrank.privacy.discovered_names import discovery_of
+
+        self._discovery = discovery_of(
+            self.epsilon or 0.0, self.delta, share, most_names, self.adjacency
+        )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -333,7 +344,7 @@ class PrivacyConfig(Section):
         return self.epsilon_levels or epsilon_levels(*(self.epsilon_range or (0.0, 0.0)))
 
     def params(self) -> PrivacyParams:
-        """Return the guarantee for the mechanisms, without the cost of the pilot query.
+        """Return the guarantee for the mechanisms, without the cost of the pilot query or of names.
 
         With `distinct_pairs` a person has at most as many rows as there are public pairs.
         """
@@ -354,6 +365,8 @@ class PrivacyConfig(Section):
             max_weight=self.max_weight,
             names_per_person=self.names_per_person,
         )
+        if (found := self._discovery) is not None:
+            return replace(whole, epsilon=math.inf, delta=0.0, rho=found.rest, discovery=found)
         return whole if self.look is None else with_look(whole, self.look.share)
 
 
