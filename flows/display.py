@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Spinner
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +24,8 @@ from hushrank.flows.ledger.texts import (
     spend_text,
 )
 from hushrank.flows.planning.plan.survey import worth_note, worth_of
+from hushrank.flows.progress import Lines, Progress
+from hushrank.flows.reading import Reader
 from hushrank.flows.release.archive import PRECINCTS, RANKING, REPORT, SCORES, STEP_FILE
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.election import election_lines
@@ -68,29 +72,55 @@ MOST_ROWS = 25  # rows of the ranking that are shown; ranking.csv has all
 
 
 class StepDisplay:
-    """Shows each step with a running clock while it lasts, and how long it took."""
+    """Shows each step with a running clock while it lasts, and how long it took.
 
-    def __init__(self, console: Console, job: Job) -> None:
+    Of files that are read it shows how many, on a terminal as they are read, elsewhere in a line
+    now and then.
+    """
+
+    def __init__(self, console: Console, job: Job, reader: Reader | None = None) -> None:
+        """Args: where to show it; the job; the process that reads; None: nothing is read."""
         self._console = console
         self._job = job
+        self._reader = reader
 
     def perform(self, step: Step, action: Callable[[], T]) -> T:
         """Do `action` and show it."""
         label = f"{step.name:<{STEP_WIDTH}} {step.says(self._job)}".rstrip()
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
         started = time.monotonic()
-        with Progress(
+        with Spinner(
             *columns,
             TimeElapsedColumn(),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
         ) as progress:
-            progress.add_task(label, total=None)
-            result = action()
+            task = progress.add_task(label, total=None)
+            with self._watched(label, lambda text: progress.update(task, description=text)):
+                result = action()
         took = Text(f"  {time.monotonic() - started:.1f} s", style="dim")
         self._console.print(Text(f"  {label}") + took, soft_wrap=True)
         return result
+
+    @contextmanager
+    def _watched(self, label: str, show: Callable[[str], None]) -> Iterator[None]:
+        """Show in this block how far the reading is, in place of the label or below it."""
+        if self._reader is None:
+            yield
+            return
+        told = Progress(self._job.files)
+        if self._console.is_terminal:
+            self._reader.watch = lambda *done: show(f"{label}  {told.text(*done)}")
+        else:
+            self._reader.watch = Lines(told, self._say_line).told
+        try:
+            yield
+        finally:
+            self._reader.watch = None
+
+    def _say_line(self, line: str) -> None:
+        self._console.print(Text(f"  {'':<{STEP_WIDTH}} {line}"), soft_wrap=True)
 
 
 def show_outcome(console: Console, outcome: Outcome) -> None:

@@ -63,11 +63,16 @@ class Reader:
 
     It starts before the first thing is asked and loads its modules meanwhile. Leaving the context
     ends it at once, whatever it does.
+
+    Attributes:
+        watch: called with the numbers of files and bytes of a reduction that are read, as they are
+            read; None: nobody waits for them.
     """
 
     def __init__(self, *modules: str) -> None:
         """Args: modules to load first."""
         self._modules = modules or (READING,)
+        self.watch: Callable[[int, int], None] | None = None
 
     def __enter__(self) -> Self:
         self._start()
@@ -98,8 +103,11 @@ class Reader:
         files = _Files()
         try:
             self._connection.send((work, arguments, memory, cells))
-            while (answer := self._connection.recv())[0] == "file":
-                files.note(*answer[1:])
+            while (answer := self._connection.recv())[0] in ("file", "read"):
+                if answer[0] == "file":
+                    files.note(*answer[1:])
+                elif self.watch is not None:
+                    self.watch(*answer[1:])
         except (EOFError, OSError):
             self._process.join()
             raise _end_of(self._process.exitcode, files) from None
@@ -245,6 +253,7 @@ def _serve(connection: Connection, modules: tuple[str, ...]) -> None:
     for module in modules:
         importlib.import_module(module)
     from hushrank.transforms.common.local_files import report_to
+    from hushrank.transforms.storage.files_read import tell_of_reading
 
     sending = threading.Lock()  # several threads read and send
 
@@ -253,6 +262,7 @@ def _serve(connection: Connection, modules: tuple[str, ...]) -> None:
             connection.send(message)
 
     report_to(partial(send, "file"))
+    tell_of_reading(partial(send, "read"))
     bound = system.MemoryBound()
     while True:
         try:
