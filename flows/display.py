@@ -61,13 +61,14 @@ T = TypeVar("T")
 
 STEP_WIDTH = 10
 TIMES_NOT_CHECKED = (
-    "No data was read. Column {} (schedule.window) should hold {}. A row whose time cannot be read"
-    " counts in no night."
+    "Column {} (schedule.window) should hold {}. A row whose time cannot be read counts in no"
+    " night."
 )
 NO_FILES_YET = (
     "No file of the last night is there, nor of the {days} nights before it: columns and formats"
     " were not checked. hushrank validate --date checks another night's files."
 )
+ALL_WHOLE = "All files were read to their end ({}), and none is damaged."
 MOST_ROWS = 25  # rows of the ranking that are shown; ranking.csv has all
 
 
@@ -187,17 +188,19 @@ def expected_error(release: Release) -> str:
     )
 
 
-def show_checks(console: Console, job: Job, balance: Balance) -> None:
-    """Print what a run of `job` would do."""
+def show_checks(console: Console, job: Job, balance: Balance, *, whole: bool = False) -> None:
+    """Print what a run of `job` would do; `whole`: its files were read to their end before."""
     night = "" if job.night is None else f" of night {job.night}"
     console.print(Text(f"Valid. A run{night} would:", style="bold"))
     for step in STEPS:
         console.print(Text(f"  {step.name:<{STEP_WIDTH}} {step.says(job)}"), soft_wrap=True)
     show_balance(console, balance)
     show_delta(console, job.terms.spend.delta, job.config.privacy.unit)
-    for note in check_notes(job):
+    for note in check_notes(job, whole=whole):
         console.print(Text(note), soft_wrap=True)
-    console.print("Nothing was read or spent.")
+    if whole:
+        console.print(Text(ALL_WHOLE.format(f"{len(job.files):,}")), soft_wrap=True)
+    console.print("Nothing was counted or spent." if whole else "Nothing was read or spent.")
 
 
 def show_delta(console: Console, delta: float, unit: Unit) -> None:
@@ -206,20 +209,27 @@ def show_delta(console: Console, delta: float, unit: Unit) -> None:
         console.print(Text(delta_sentence(delta, unit)), soft_wrap=True)
 
 
-def check_notes(job: Job) -> tuple[str, ...]:
-    """Say what could not be checked of `job` before it runs, and what speaks against running it."""
+def check_notes(job: Job, *, whole: bool = False) -> tuple[str, ...]:
+    """Say what could not be checked of `job` before it runs, and what speaks against running it.
+
+    Args:
+        job: the job.
+        whole: its files were read to their end before, which tells nothing about their rows.
+    """
     from hushrank.flows.ledger.forecast import yearly_text
 
     notes = []
     if not job.files:
         notes.append(NO_FILES_YET.format(days=job.config.schedule.catch_up_days))
-    notes += [f"No data was read. {each.text}" for each in readings(job)]
+    unread = "No row was looked at." if whole else "No data was read."
+    notes += [f"{unread} {each.text}" for each in readings(job)]
     if note := worth_note(job.config, worth_of(job.config, job.drawn_by)):
         notes.append(note)
     if (lost := yearly_text(ledger_terms(job.config), datetime.now(UTC).date())) and job.safe:
         notes.append(lost)
     if (times := job.config.schedule.times_in_words) != "":
-        notes.append(TIMES_NOT_CHECKED.format(job.config.schedule.window, times))
+        told = TIMES_NOT_CHECKED.format(job.config.schedule.window, times)
+        notes.append(f"{unread} {told}")
     columns = column_notes(job.config, job.files, job.heads)
     return *notes, *engine_notes(job), *look_notes(job), *columns, *input_notes(job)
 

@@ -41,7 +41,7 @@ class Progress:
             n_bytes: bytes that are read.
         """
         if files >= self._n_files:
-            return f"all {self._n_files:,} files are read; counting"
+            return f"all {self._n_files:,} files are read"
         said = f"{files:,} of {self._n_files:,} files"
         if self._n_bytes:  # a service states no size of what it sends
             unit, one = next(each for each in _UNITS if self._n_bytes >= each[1])

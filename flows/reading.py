@@ -67,12 +67,15 @@ class Reader:
     Attributes:
         watch: called with the numbers of files and bytes of a reduction that are read, as they are
             read; None: nobody waits for them.
+        open_files: names of the files that the child had open when its last call ended, or broke
+            off.
     """
 
     def __init__(self, *modules: str) -> None:
         """Args: modules to load first."""
         self._modules = modules or (READING,)
         self.watch: Callable[[int, int], None] | None = None
+        self.open_files: frozenset[str] = frozenset()
 
     def __enter__(self) -> Self:
         self._start()
@@ -114,6 +117,8 @@ class Reader:
         except BaseException:  # no counts may appear after the clean-up that follows
             self._stop()
             raise
+        finally:
+            self.open_files = files.names
         result: T = result_of(answer, files)
         return result
 
@@ -153,9 +158,14 @@ class _Files:
     def note(self, name: str, begins: bool) -> None:
         self._open[name] += 1 if begins else -1
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the files that are open."""
+        return frozenset(name for name, times in self._open.items() if times > 0)
+
     def __str__(self) -> str:
         """Return the names of open files, of many only some; empty if none is open."""
-        names = sorted(name for name, times in self._open.items() if times > 0)
+        names = sorted(self.names)
         more = f" or {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         return " or ".join(names[:MOST_NAMED]) + more
 

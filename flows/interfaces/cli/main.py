@@ -45,6 +45,7 @@ from hushrank.flows.terminal import Console, print_everywhere, stop_as_ctrl_c
 from hushrank.transforms.common.plain_text import short, short_message
 
 if TYPE_CHECKING:
+    from hushrank.flows.run.context import Job
     from hushrank.flows.run.stages import Outcome
 
 
@@ -209,16 +210,27 @@ def _night(day: str | None) -> date | None:
 def validate(
     config: ConfigPath,
     day: Night = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--files", help="Read all files to their end as well, and list those that are damaged."
+        ),
+    ] = False,
     no_privacy: Annotated[bool, NO_PRIVACY] = False,
     anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check everything that can be checked without reading a row or spending budget.
+    """Check everything that can be checked without counting a row or spending budget.
 
     If the survey is ranked night by night, this checks the files of the next night that is due, or
     of the last earlier night that has files.
     """
     night, console = _night(day), Console()
+
+    def say(sentence: str) -> None:
+        if not as_json:  # there the error lists all of them
+            console.print(Text(sentence), soft_wrap=True)
+
     from hushrank.flows.reading import Reader
 
     shown = nullcontext() if as_json else console.status(f"checking {config}")
@@ -226,7 +238,7 @@ def validate(
         from hushrank.flows.assembly import check_ledger
         from hushrank.flows.display import check_notes, show_checks
         from hushrank.flows.nights.nights import job_to_check
-        from hushrank.flows.run.input_files import heads_of
+        from hushrank.flows.run.input_files import check_whole, heads_of
         from hushrank.flows.run.job import check_worth, drawn_before, prepare_job, read_survey
         from hushrank.flows.run.stream_night import check_turn
 
@@ -236,6 +248,9 @@ def validate(
         else:
             job = prepare_job(survey, night=night)
         check_worth(job)
+        if whole:
+            reader.watch = _lines_of(job, say)
+            check_whole(job.files, job.config, reader, say)
         job.heads = heads_of(job.files, job.config, reader)
         ledger, inputs = job.ledger, job.planned_inputs
         if job.safe:
@@ -246,11 +261,17 @@ def validate(
                 check_turn(job)
         balance = ledger.balance(inputs)
     if not as_json:
-        show_checks(console, job, balance)
+        show_checks(console, job, balance, whole=whole)
         return
     from hushrank.flows.interfaces.documents.runs import print_document, validate_document
 
-    print_document(validate_document(job, balance, check_notes(job)))
+    print_document(validate_document(job, balance, check_notes(job, whole=whole), whole=whole))
+
+
+def _lines_of(job: Job, say: Callable[[str], None]) -> Callable[[int, int], None]:
+    from hushrank.flows.progress import Lines, Progress
+
+    return Lines(Progress(job.files), say).told
 
 
 def run(
