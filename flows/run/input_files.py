@@ -129,7 +129,9 @@ def check_whole(
         say(sentence)
     if sentences:
         text = DAMAGED.format(f"{len(sentences):,}", f"{len(checked):,}")
-        raise ConfigError(text, *(ConfigError(each).problems[0] for each in sentences))
+        raise ConfigError(
+            text, *(ConfigError.from_input(InputError(each)).problems[0] for each in sentences)
+        )
 
 
 def _damage_of(
