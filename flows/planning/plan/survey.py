@@ -165,7 +165,7 @@ def _parts_to_use(config: SurveyConfig, setting: Setting, world: World) -> Error
     """Parts of the error by formula; None: surveys are simulated."""
     many = len(config.items.catalogue) > MOST_SIMULATED
     plain = config.input.kind == "comparisons" and config.comparisons.ties is not Ties.MODEL
-    if not (many and plain and config.groups is None and config.schedule.stream is None):
+    if not (many and plain and config.schedule.stream is None):
         return None
     if world.replicates:
         return None

@@ -147,3 +147,20 @@ def test_the_command_says_which_numbers_are_by_formula(survey, capsys):
     said = capsys.readouterr().out
     assert "with so many items (160) the numbers of" in said
     assert "follow from formulas, and no survey is simulated for them" in said
+
+
+@pytest.mark.parametrize(("method", "epsilon"), [("win-loss", 1.0), ("noisy-pairs", 4.0)])
+def test_formulas_hold_for_the_whole_of_groups(survey, method, epsilon, monkeypatch):
+    """The whole has the noise of all groups, which a formula without groups would leave out."""
+    survey.set(input__design="random", method=method)
+    alone = plan_config(survey.config, n_items=N_ITEMS)
+    survey.set(groups={"column": "language", "values": ["de", "en", "fr", "it"]})
+    config = plan_config(survey.config, n_items=N_ITEMS)
+    setting = Setting(method=method, epsilon=epsilon, people=8000, answers=6)
+    simulated = accuracy_of(config, setting, replace(UNEQUAL, replicates=12))
+    monkeypatch.setattr(planned_surveys, "MOST_SIMULATED", N_ITEMS - 1)
+    found = accuracy_of(config, setting, UNEQUAL)
+    assert found.by_formula
+    assert found.error == pytest.approx(simulated.error, rel=0.25)
+    assert found.order == pytest.approx(simulated.order, abs=0.02)
+    assert accuracy_of(alone, setting, UNEQUAL).error < 0.9 * found.error
