@@ -27,10 +27,10 @@ from hushrank.flows.methods.counts.noisy_counts import ReleasedCounts
 from hushrank.flows.methods.counts.noisy_pairs import ReleasedPairs
 from hushrank.flows.methods.likelihood.perturbed_mle import ReleasedScores
 from hushrank.flows.release.archive import REPORT, Attach
+from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.release import (
     NO_COMPARISONS,
     NOT_INFORMATIVE,
-    Provenance,
     Release,
     build_release,
 )

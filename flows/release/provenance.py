@@ -1,4 +1,4 @@
-"""The origin of a release: its rows, its software, and what attacks have shown.
+"""The origin of a release: its job and draw, its rows, its software, what attacks have shown.
 
 Results of an audit of the job, for the certificate of its releases. Rows that a release was
 counted from, if a Beam transform and no file held them. Running code: version, commit, digest of
@@ -12,7 +12,8 @@ import importlib
 import platform
 import re
 import subprocess
-from datetime import date
+from dataclasses import dataclass
+from datetime import date, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -20,10 +21,13 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
+from hushrank.flows.config.method import AboutConfig
 from hushrank.flows.config.schedule import path_on
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.statement.record import Record
+from hushrank.privacy.randomness import BitsUsed
 from hushrank.transforms.common.local_files import MostBytes, read_local
 from hushrank.transforms.tables.names import PYTHON
 
@@ -108,6 +112,45 @@ class RowSource(Record):
         """Type and name of the source, for people."""
         named = "a Beam transform" if self.type == PYTHON else f"Beam's {self.type}"
         return f"version {self.version}, read by {named}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """The origin of a release.
+
+    Attributes:
+        release_id: unique to this release.
+        created: time of the draw, with a time zone.
+        night: the day whose rows are ranked; None if the configuration selects no nights.
+        name: name of the job and its population.
+        job: id of the job's configuration.
+        method: the method as in the configuration.
+        code_version: version of the hushrank that drew the noise; a later one may have published.
+        charged: whether the ledger counts it; False if a seed was injected or there is no noise.
+        bits: sources of the random bits; None if an older version did not record them; then
+            the law of the noise was not stored either.
+        stream: night of a stream; None: the release is none.
+        about: description of the survey; None: nothing is stated.
+        source: the Beam transform that yielded the rows; None: they were in files.
+    """
+
+    release_id: str
+    created: datetime
+    night: date | None = None
+    name: str
+    job: str
+    method: str
+    code_version: str
+    charged: bool
+    bits: BitsUsed | None
+    stream: StreamRecord | None = None
+    about: AboutConfig | None = None
+    source: RowSource | None = None
+
+    @property
+    def safe(self) -> bool:
+        """Whether nobody can predict or repeat the draw."""
+        return self.charged and (self.bits is None or self.bits.safe)
 
 
 def row_source_of(config: SurveyConfig, night: date | None) -> RowSource | None:

@@ -16,7 +16,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import cache, partial
 from itertools import chain
@@ -43,7 +43,7 @@ from hushrank.flows.release.boards import (
     ranked_items,
 )
 from hushrank.flows.release.election import ElectionRecord, PrecinctRecord
-from hushrank.flows.release.provenance import RowSource
+from hushrank.flows.release.provenance import Provenance, RowSource
 from hushrank.flows.release.released import (
     AlarmRecord,
     Effect,
@@ -66,46 +66,6 @@ from hushrank.flows.statement.record import LookRecord, PrivacyRecord, Record
 from hushrank.privacy.randomness import BitsUsed
 from hushrank.transforms.common.local_files import MostBytes, open_to_read
 from hushrank.transforms.storage.places import Place, read_whole
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
-    """The origin of a release.
-
-    Attributes:
-        release_id: unique to this release.
-        created: time of the draw, with a time zone.
-        night: the day whose rows are ranked; None if the configuration selects no nights.
-        name: name of the job and its population.
-        job: id of the job's configuration.
-        method: the method as in the configuration.
-        code_version: version of the hushrank that drew the noise; a later one may have published.
-        charged: whether the ledger counts it; False if a seed was injected or there is no noise.
-        bits: sources of the random bits; None if an older version did not record them; then
-            the law of the noise was not stored either.
-        stream: night of a stream; None: the release is none.
-        about: description of the survey; None: nothing is stated.
-        source: the Beam transform that yielded the rows; None: they were in files.
-    """
-
-    release_id: str
-    created: datetime
-    night: date | None = None
-    name: str
-    job: str
-    method: str
-    code_version: str
-    charged: bool
-    bits: BitsUsed | None
-    stream: StreamRecord | None = None
-    about: AboutConfig | None = None
-    source: RowSource | None = None
-
-    @property
-    def safe(self) -> bool:
-        """Whether nobody can predict or repeat the draw."""
-        return self.charged and (self.bits is None or self.bits.safe)
-
 
 INDENT = "  "
 SCALARS = frozenset((str, int, float, bool, type(None)))

@@ -31,9 +31,9 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.ledger.texts import spend_text
 from hushrank.flows.methods.base import Conclusion
-from hushrank.flows.release.provenance import row_source_of, software
+from hushrank.flows.release.provenance import Provenance, row_source_of, software
 from hushrank.flows.release.publish import publish, published
-from hushrank.flows.release.release import Provenance, Release, build_release
+from hushrank.flows.release.release import Release, build_release
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.wording import robustness_of
 from hushrank.flows.run.confidential_folder import (
