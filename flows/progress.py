@@ -1,4 +1,4 @@
-"""How far the reading of a job is: files and bytes that are read, and the time that is left.
+"""Progress of the reading of a job: files and bytes that are read, and the time that is left.
 
 In: sizes of the files, which are public, and what the process that reads tells of them. Out: a
 text for a terminal, or a line now and then for a log.

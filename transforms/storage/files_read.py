@@ -1,4 +1,4 @@
-"""How many files and bytes of a reduction are read, for whoever waits for it.
+"""Count of the files and bytes of a reduction that are read, for whoever waits for it.
 
 Sizes of files are public. How a file is cut can depend on its rows: by row groups, say. So a file
 counts when all of its parts are read, except a text file, which its size alone cuts.

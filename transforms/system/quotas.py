@@ -68,7 +68,7 @@ def _quotas(root: Path) -> Iterator[float]:
 
 def _groups(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the controller, `_V2` in version 2, and path of this process's groups."""
-    for line in (root / _GROUPS).read_text("utf-8").splitlines():
+    for line in _text(root / _GROUPS).splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
             yield _V2, path
@@ -78,7 +78,7 @@ def _groups(root: Path) -> Iterator[tuple[str, str]]:
 
 def _mounts(root: Path) -> Iterator[tuple[tuple[str, ...], str, Path]]:
     """Yield controllers, root within its hierarchy, and place of each mount of control groups."""
-    for line in (root / _MOUNTS).read_text("utf-8").splitlines():
+    for line in _text(root / _MOUNTS).splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
         if kind in ("cgroup", _V2):
@@ -89,9 +89,13 @@ def _mounts(root: Path) -> Iterator[tuple[tuple[str, ...], str, Path]]:
 def _stated(group: Path) -> float | None:
     """Quota of one group in processors; None: it states none."""
     with suppress(OSError, ValueError):
-        quota, period = (group / "cpu.max").read_text("utf-8").split()
+        quota, period = _text(group / "cpu.max").split()
         return None if quota == "max" else int(quota) / int(period)
     with suppress(OSError, ValueError, ZeroDivisionError):
-        micros = int((group / "cpu.cfs_quota_us").read_text("utf-8"))
-        return None if micros <= 0 else micros / int((group / "cpu.cfs_period_us").read_text())
+        micros = int(_text(group / "cpu.cfs_quota_us"))
+        return None if micros <= 0 else micros / int(_text(group / "cpu.cfs_period_us"))
     return None
+
+
+def _text(path: Path) -> str:
+    return path.read_text("utf-8")

@@ -45,6 +45,7 @@ from hushrank.flows.terminal import Console, print_everywhere, stop_as_ctrl_c
 from hushrank.transforms.common.plain_text import short, short_message
 
 if TYPE_CHECKING:
+    from hushrank.flows.reading import Reader
     from hushrank.flows.run.context import Job
     from hushrank.flows.run.stages import Outcome
 
@@ -226,11 +227,6 @@ def validate(
     of the last earlier night that has files.
     """
     night, console = _night(day), Console()
-
-    def say(sentence: str) -> None:
-        if not as_json:  # there the error lists all of them
-            console.print(Text(sentence), soft_wrap=True)
-
     from hushrank.flows.reading import Reader
 
     shown = nullcontext() if as_json else console.status(f"checking {config}")
@@ -238,7 +234,7 @@ def validate(
         from hushrank.flows.assembly import check_ledger
         from hushrank.flows.display import check_notes, show_checks
         from hushrank.flows.nights.nights import job_to_check
-        from hushrank.flows.run.input_files import check_whole, heads_of
+        from hushrank.flows.run.input_files import heads_of
         from hushrank.flows.run.job import check_worth, drawn_before, prepare_job, read_survey
         from hushrank.flows.run.stream_night import check_turn
 
@@ -249,8 +245,7 @@ def validate(
             job = prepare_job(survey, night=night)
         check_worth(job)
         if whole:
-            reader.watch = _lines_of(job, say)
-            check_whole(job.files, job.config, reader, say)
+            _check_whole(job, reader, Console(quiet=as_json))
         job.heads = heads_of(job.files, job.config, reader)
         ledger, inputs = job.ledger, job.planned_inputs
         if job.safe:
@@ -268,10 +263,15 @@ def validate(
     print_document(validate_document(job, balance, check_notes(job, whole=whole), whole=whole))
 
 
-def _lines_of(job: Job, say: Callable[[str], None]) -> Callable[[int, int], None]:
+def _check_whole(job: Job, reader: Reader, console: Console) -> None:
     from hushrank.flows.progress import Lines, Progress
+    from hushrank.flows.run.input_files import check_whole
 
-    return Lines(Progress(job.files), say).told
+    def say(sentence: str) -> None:
+        console.print(Text(sentence), soft_wrap=True)
+
+    reader.watch = Lines(Progress(job.files), say).told
+    check_whole(job.files, job.config, reader, say)
 
 
 def run(
