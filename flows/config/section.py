@@ -539,7 +539,9 @@ class RowFiles(Section):
     decimal: Literal[".", ","] = Field(default=".", examples=['","'])
     header_rows: int = Field(default=1, ge=1, le=100, examples=["3"])
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
-    on_bad_files: Annotated[Literal["fail"], BeforeValidator(_not_left_out)] = "fail"
+    on_bad_files: Annotated[Literal["fail"], BeforeValidator(_not_left_out)] = Field(
+        default="fail", exclude=True
+    )
 
     @model_validator(mode="before")
     @classmethod

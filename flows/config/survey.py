@@ -443,7 +443,6 @@ class SurveyConfig(Section):
         self._write_item_features(content["model"])
         counted = {} if by_place else self._counted
         content["input"]["paths"] = sorted({counted.get(each, each) for each in self.input.paths})
-        del content["input"]["on_bad_files"]  # it has one value
         _without_version(content["input"])
         if (table := content["privacy"]["epsilon_table"]) is not None:
             content["privacy"]["epsilon_table"] = counted.get(table, table)
