@@ -22,7 +22,6 @@ from hushrank.flows.errors import ConfigError, HushrankError, NightWithoutFiles
 from hushrank.flows.reading import Reader
 from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.common.schema import MOST_COLUMNS, RANKING, InputError, is_list
-from hushrank.transforms.storage.damage import find_damage
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
@@ -138,6 +137,8 @@ def _damage_of(
     files: Sequence[InputFile], config: SurveyConfig, reader: Reader
 ) -> list[tuple[InputFile, str]]:
     """Each damaged file with a sentence; a file that ends its parser is read again by itself."""
+    from hushrank.transforms.storage.damage import find_damage  # no run needs it
+
     if not files:
         return []
     limit = config.memory_limit
