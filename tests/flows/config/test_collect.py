@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,11 @@ def test_what_a_page_asks(tmp_path, kind, collect, ranks, answers):
             COMPARISONS | {"privacy": ALREADY | {"epsilon_levels": [0.5, 2, 1]}},
             {},
             "privacy.epsilon_levels: must ascend, got [0.5, 2, 1]",
+        ),
+        (
+            COMPARISONS | {"privacy": ALREADY | {"epsilon_levels": [0.5, math.nan, 2]}},
+            {},
+            "privacy.epsilon_levels: must ascend, got [0.5, nan, 2]",
         ),
         (
             COMPARISONS | {"privacy": RANGE | {"epsilon_levels": [0.5, 2]}},
