@@ -62,27 +62,39 @@ class Calibration:
 
 
 def calibrate_win_counts(
-    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+    params: PrivacyParams,
+    n_items: int,
+    row_weight: int = 1,
+    n_groups: int = 1,
+    most: int | None = None,
 ) -> Calibration:
     """Noise for the win counts of `n_items` items; it depends on public parameters only."""
     sensitivity = win_counts_sensitivity(params, n_items, row_weight, n_groups)
-    return calibrate(params, sensitivity, "win_counts_sensitivity")
+    return calibrate(params, sensitivity.in_groups(most), "win_counts_sensitivity")
 
 
 def calibrate_win_loss(
-    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+    params: PrivacyParams,
+    n_items: int,
+    row_weight: int = 1,
+    n_groups: int = 1,
+    most: int | None = None,
 ) -> Calibration:
     """Noise for wins and losses of `n_items` items; it depends on public parameters only."""
     sensitivity = win_loss_sensitivity(params, n_items, row_weight, n_groups)
-    return calibrate(params, sensitivity, "win_loss_sensitivity")
+    return calibrate(params, sensitivity.in_groups(most), "win_loss_sensitivity")
 
 
 def calibrate_pair_counts(
-    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+    params: PrivacyParams,
+    n_items: int,
+    row_weight: int = 1,
+    n_groups: int = 1,
+    most: int | None = None,
 ) -> Calibration:
     """Noise for the pair counts of `n_items` items; it depends on public parameters only."""
     sensitivity = pair_counts_sensitivity(params, n_items, row_weight, n_groups)
-    return calibrate(params, sensitivity, "pair_counts_sensitivity")
+    return calibrate(params, sensitivity.in_groups(most), "pair_counts_sensitivity")
 
 
 def calibrate_exposures(

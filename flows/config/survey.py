@@ -305,7 +305,7 @@ class SurveyConfig(Section):
             return columns
         from hushrank.transforms.rankings.person_features import GroupOfRankings
 
-        group = GroupOfRankings(column=self.groups.column, groups=self.groups.groups())
+        group = GroupOfRankings(column=self.groups.column or "", groups=self.groups.groups())
         return replace(columns, features=group)
 
     def laws_of_pairs(self) -> tuple[RandomPairs, ...]:
@@ -347,7 +347,8 @@ class SurveyConfig(Section):
             user=columns.user if needs_user else None,
             event=columns.event,
             words=self.comparisons.meanings(self.items.catalogue.names),
-            group=None if self.groups is None else self.groups.column,
+            group=None if self.groups is None or self.groups.most else self.groups.column,
+            sets=None if self.groups is None else self.groups.sets(),
             weight=columns.weight,
             most_units=0 if columns.weight is None else self.privacy.params().most_units,
             first=columns.first,

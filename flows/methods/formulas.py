@@ -13,6 +13,8 @@ share:
     row_weight   what a row adds to a count
     groups       groups that have counts of their own
     add_up       1: what a replaced unit moves is the sum of two bundles' norms
+    overlap      the most groups in which a row counts beside the whole; left out where groups do
+                 not overlap
     names        user names of a person, which are protected together; left out where it is 1
     searched     what `privacy.sensitivity` finds by a search; empty: nothing is searched
 """
@@ -199,6 +201,7 @@ ALL_NIGHTS = (
     "l1 = both * l1 * sum(sum(coefficients[:e]) for e in ends)",
     "l2_squared = both * l2_squared * sum(sum(x * x for x in coefficients[:e]) for e in ends)",
 )
+OVERLAPPING = ("l1 = (overlap + 1) * l1", "l2_squared = (overlap + 1) * l2_squared")
 ALL_NAMES = ("l1 = names * l1", "l2_squared = names ** 2 * l2_squared")
 ALL_ROWS = (
     "l1 = both * row_weight * rows * sum(coefficients)",
@@ -293,6 +296,9 @@ def noise_of_counts(
     if own is None:
         return None
     formula = own.of_counts(params, n_items, row_weight, n_groups)
+    if mechanism.groups is not None and mechanism.groups.most is not None:
+        overlap: Inputs = {**formula.inputs, "overlap": mechanism.groups.most}
+        formula = replace(formula, lines=(*formula.lines, *OVERLAPPING), inputs=overlap)
     drawn = None if own.entries is None else n_groups * own.entries(n_items)
     if mechanism.asked is not None:
         drawn = 2 * len(mechanism.asked)

@@ -80,6 +80,7 @@ class CountedMethod(PlannedMethod[B]):
             per_item_cap=params.per_item_cap,
             distinct_pairs=params.distinct_pairs,
             factors=factors,
+            most_groups=None if config.groups is None else config.groups.most,
         )
         return ReduceComparisons(
             files=files,

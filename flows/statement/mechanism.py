@@ -155,7 +155,7 @@ class CountMechanism:
     @property
     def whole_law(self) -> NoiseLaw:
         """Law of the noise in each count of all groups together."""
-        return self.law if self.groups is None else law_of_sum(self.law, len(self.groups))
+        return self.law if self.groups is None else law_of_sum(self.law, self.groups.summed)
 
     @property
     def whole(self) -> Self:

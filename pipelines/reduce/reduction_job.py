@@ -183,7 +183,8 @@ class ReduceComparisons(Reduction):
             raise ValueError("ties are outcomes where they are counted, only there")
         if self.bounds.ties is Ties.MODEL and (self.weighted or self.stream is not None):
             raise ValueError("rows whose ties are counted have no weights, and no stream of nights")
-        if (self.columns.group is None) != (self.groups is None):
+        ungrouped = self.columns.group is None and self.columns.sets is None
+        if ungrouped != (self.groups is None):
             raise ValueError("groups need a column, and a column of groups needs their names")
         if self.stream is None:
             return

@@ -28,6 +28,7 @@ from hushrank.transforms.common.catalogue import (
     bare,
     integers_in,
 )
+from hushrank.transforms.common.group_sets import Sets, sets_of
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
     Words,
@@ -93,6 +94,7 @@ class Comparisons:
     group: GroupCodes | None = None
     weight: Units | None = None
     covariates: NDArray[np.uint64] | None = None
+    sets: Sets | None = None
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -108,6 +110,7 @@ class Comparisons:
             None if self.group is None else self.group[rows],
             None if self.weight is None else self.weight[rows],
             None if self.covariates is None else self.covariates[rows],
+            None if self.sets is None else self.sets[rows],
         )
 
 
@@ -178,12 +181,15 @@ def encode_comparisons(
             None if name is None else pseudonyms(batch[name], keyed_hash, naming)
             for name in (columns.user, columns.event)
         )
-    group = weight = None
+    group = weight = sets = None
     if columns.group is not None and groups is not None:
         group = groups.codes(batch[columns.group])
+    if columns.sets is not None and groups is not None:
+        sets, broken = sets_of(batch, columns.sets, groups)
+        rules = [*rules, *broken]
     if columns.weight is not None:
         weight = weights_of(batch[columns.weight], columns.most_units)
-    rows = Comparisons(left, right, outcome, user, event, group, weight)
+    rows = Comparisons(left, right, outcome, user, event, group, weight, sets=sets)
     if asked is not None:
         not_asked = ~np.isin(pair_keys(left, right, len(catalogue)), asked)
         unknown = (left == UNKNOWN) | (right == UNKNOWN) | (left == right)
@@ -212,7 +218,8 @@ def text_of_rejects(malformed: tuple[str, ...], schema: pa.Schema) -> pa.Table:
 def _all_valid(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons) -> bool:
     """Whether every row is valid, by a few passes over whole columns: the common case."""
     answers = columns if not columns.pairs else replace(columns, pairs=())
-    if any(batch[name].null_count for name in answers.names() if name != columns.group):
+    of_groups = {columns.group} if columns.sets is None else {*columns.sets.names()}
+    if any(batch[name].null_count for name in answers.names() if name not in of_groups):
         return False
     if missing(batch, columns.user).any() or missing(batch, columns.event).any():
         return False

@@ -163,7 +163,7 @@ def refusals(
         columns: roles of the columns, with the one that says whose row it is.
         keyed_hash: the run's secret hash, which makes pseudonyms.
     """
-    more = columns.weight is not None or columns.n_covariates > 0
+    more = columns.weight is not None or columns.n_covariates > 0 or columns.sets is not None
     words = words_of_row(event=columns.event is not None, more=more)
     if rejects is None or columns.user is None:
         return OwnedRows(np.empty((words, 0), np.uint64))
