@@ -235,8 +235,9 @@ stream: stream=text number=count nights=count first=date participations=count~ g
 privacy: unit=text adjacency=text~ epsilon=open delta=number rho=open~ mechanism=text
     noise_scale=number~ noise_variance=number~ sensitivity=number~ sensitivity_norm=text~
     sensitivity_l1=size~ sensitivity_l2_squared=size~ max_contributions=count~ per_item_cap=count~
-    distinct_pairs=bool names_per_person?=count~ ties=text~ parameters=parameters statement=[text]
-    not_protected=[text] theorem=text erratum=text~ bits?=bits~ reconstructed?=bool
+    distinct_pairs=bool names_per_person?=count~ groups_per_answer?=count~ ties=text~
+    parameters=parameters statement=[text] not_protected=[text] theorem=text erratum=text~
+    bits?=bits~ reconstructed?=bool
 bits: noise?=[source] randomisation?=[source] row-choice?=[source] coins?=[source]
 win-counts: kind=text row_weight=count wins={item:number}
 win-loss-counts: kind=text row_weight=count wins={item:int} losses={item:int}
@@ -328,7 +329,7 @@ guarantee: unit=text adjacency=text~ epsilon=fraction delta=fraction rho=fractio
 domain: items=count catalogue_sha256=digest bounds=bounds groups=[text] other_rows=bool ties=text~
     stream=nights~
 bounds: max_contributions=count~ per_item_cap=count~ distinct_pairs=bool bounding=text
-    max_weight=fraction~ names_per_person?=count~
+    max_weight=fraction~ names_per_person?=count~ groups_per_answer?=count~
 nights: stream=text night=count nights=count participations=count~ gap=count~
     participation?=metered~ window=count~
 metered: rows=count pair_gap=count burst=count
@@ -606,7 +607,7 @@ def fields_of(form: str) -> dict[str, tuple[str, bool]]:
 
 ABOVE_ZERO = {
     *("items", "max_contributions", "per_item_cap", "max_weight", "nights", "night", "gap"),
-    "names_per_person",
+    *("names_per_person", "groups_per_answer"),
     *("participations", "window", "times", "line", "attempt", "most_answers", "most_rankings"),
     *("longest", "grid", "pairs", "answers", "threshold", "values", "apart", "weights"),
     *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2", "pair_gap"),
@@ -719,6 +720,10 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
         "names of a person": (
             domain["bounds"].get("names_per_person"),
             privacy.get("names_per_person"),
+        ),
+        "groups of an answer": (
+            domain["bounds"].get("groups_per_answer"),
+            privacy.get("groups_per_answer"),
         ),
     }
     if night or release.get("stream"):
@@ -926,6 +931,9 @@ def is_told_lead(certificate: Document, release: Document) -> bool:
     return bool(named) and len({*named}) == len(named) and alone and counted
 
 
+OVERLAPPING = ("win-counts", "win-loss-counts", "pair-counts", "tie-counts")
+
+
 def check_extras(certificate: Document, release: Document) -> None:
     """That no part of a release stands beside numbers that it cannot be made of."""
     kind, domain = release["released"]["kind"], certificate["domain"]
@@ -933,6 +941,11 @@ def check_extras(certificate: Document, release: Document) -> None:
     for name, found, made_of_it in (
         ("groups", bool(release.get("groups") or domain["groups"]), grouped),
         ("other_rows", domain["other_rows"], bool(domain["groups"])),
+        (
+            "groups that overlap",
+            domain["bounds"].get("groups_per_answer") is not None,
+            kind in OVERLAPPING and bool(domain["groups"]) and domain["stream"] is None,
+        ),
         ("ties", release.get("ties") is not None, kind == "tie-counts"),
         ("test", release.get("test") is not None, kind in OF_SHEETS),
         ("dif", release.get("dif") is not None, kind in OF_SHEETS and bool(domain["groups"])),
@@ -1861,7 +1874,8 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
     added = ("wins", "losses", "ties", "right_minus_wrong", "points", "sheets", *RANKED_PARTS)
     for name in same:
         found[f"{name} of a group"] = [e.get(name) for e in groups], [whole.get(name)] * len(groups)
-    if not certificate["domain"]["other_rows"]:
+    alone = certificate["domain"]["bounds"].get("groups_per_answer")  # then the whole is no sum
+    if not certificate["domain"]["other_rows"] and not alone:
         for name in added:
             total, parts = (
                 numbers_in(whole.get(name)),
@@ -2109,8 +2123,14 @@ class Bundle:
     sides: int  # 1: the unit comes or goes; 2: it is replaced
     weight: int  # what a row adds to a count
     groups: int  # groups with counts of their own
+    most: int = 0  # groups in which a row counts at most, beside the whole; 0: they do not overlap
     names: int = 1  # names of a person, each with these rows
     earlier: bool = False  # bounds as earlier versions stated them: larger, and as true
+
+    @property
+    def summed(self) -> int:
+        """Groups whose counts add up to the whole; 1 where the whole has counts of its own."""
+        return 1 if self.most else self.groups
 
     def most_rows(self, items: int | None = None) -> int:
         """Rows within all of these bounds together, among so many of the items; None: all."""
@@ -2123,6 +2143,9 @@ def bundle_of(certificate: Document) -> Bundle:
     """What one unit may add, from what the certificate says of unit, adjacency and bounds."""
     guarantee, domain = certificate["guarantee"], certificate["domain"]
     bounds, unit = domain["bounds"], guarantee["unit"]
+    overlap = bounds.get("groups_per_answer") or 0
+    if overlap > len(domain["groups"]):
+        raise Wrong("an answer counts in more groups than there are")
     if unit == "user" and bounds["max_contributions"] is None:
         raise Wrong("nothing bounds the rows of a person: max_contributions is missing")
     return Bundle(
@@ -2132,7 +2155,8 @@ def bundle_of(certificate: Document) -> Bundle:
         distinct=bounds["distinct_pairs"],
         sides={"add-remove": 1, "replace-one": 2}[guarantee["adjacency"]],
         weight=2 if domain["ties"] == "split" else 1,
-        groups=max(1, len(domain["groups"]) + domain["other_rows"]),
+        groups=max(1, len(domain["groups"]) + (1 if overlap else domain["other_rows"])),
+        most=overlap,
         names=bounds.get("names_per_person") or 1,
     )
 
@@ -2465,8 +2489,9 @@ def count_norms(
     heavy = b.weight * (UNIT if derivation == "weighted_sensitivity" else 1)
     if released.get("row_weight", heavy) != heavy and "look" not in derivation:
         raise Wrong(f"a row adds {released['row_weight']} to what was published, not {heavy}")
-    if derivation in PLAIN:
-        return PLAIN[derivation](b)
+    if derivation in PLAIN:  # a row adds to so many groups, and to the whole
+        norms = PLAIN[derivation](b)
+        return (b.most + 1) * norms[0], (b.most + 1) * norms[1]
     if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one
         return b.sides, b.sides
     if derivation == "stream_sensitivity":
@@ -2531,6 +2556,8 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     of_unit: Document = {"n": b.items, "L": b.rows, "c": b.cap or b.rows, "sides": b.sides}
     of_unit["distinct"] = int(b.distinct)
     counted = {**of_unit, "row_weight": b.weight, "groups": b.groups}
+    if b.most:
+        counted["overlap"] = b.most
     named = DERIVATION_OF.get(released["kind"], "")
     if named == "win_loss_sensitivity" and derivation != "votes_sensitivity" and not b.earlier:
         counted["searched"] = [*searched(b.items, b.most_rows())] if is_searched(b) else []
@@ -4677,9 +4704,13 @@ stream laplace: Such a change moves the counts of all nights together by at most
 stream gaussian: Such a change moves what the noise of all nights is added to by at most {l2} as a
     vector (l2 norm, the sensitivity). Epsilon and delta are those of discrete Gaussian noise of
     this scale. It also gives zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
-groups -precinct-counts: Counts are kept apart for {named_groups} groups{others}. An answer counts
-    in one of them only, and the noise hides a change of any answers in any groups: {cost} is paid
-    once for all rankings {of_which} together.{across}
+groups overlap: Counts are kept for {named_groups} groups, which may overlap, and for all answers
+    together. An answer counts in {overlap} of the groups at most and once in the whole, and the
+    noise hides a change of any answers in any groups: {cost} is paid once for all rankings
+    {of_which} together.{across}
+groups -precinct-counts -overlap: Counts are kept apart for {named_groups} groups{others}. An answer
+    counts in one of them only, and the noise hides a change of any answers in any groups: {cost} is
+    paid once for all rankings {of_which} together.{across}
 balanced: The operator states that every pair of items was asked about equally often. Shares and
     ranks rest on that: where it is not so, an item that was shown more often ranks higher for that
     reason alone.
@@ -5259,6 +5290,7 @@ def parts_of(certificate: Document, release: Document) -> Parts:
         "L": bounds["max_contributions"],
         "c": bounds["per_item_cap"],
         "names": bounds.get("names_per_person"),
+        "overlap": "one" if (many := bounds.get("groups_per_answer")) == 1 else many,
         "longest": release["privacy"]["parameters"].get("longest_ranking", 0),
     }
     tags = {guarantee["unit"], kind, str(guarantee["adjacency"])}
@@ -5300,6 +5332,7 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "max_weight": bounds["max_weight"] is not None,
         "split": domain["ties"] == "split",
         "groups": bool(domain["groups"]),
+        "overlap": bounds.get("groups_per_answer") is not None,
         "others": domain["other_rows"],
         "public": is_public(certificate, release),
         "balanced": kind in DESIGNED and settings.get("design") == "balanced",
@@ -5607,6 +5640,11 @@ RULES = (  # how bytes become rows, in words
     "What a row means follows from its own bytes and from the settings above alone; no other row,"
     " and no file besides the catalogue, changes it.",
     "A row on a pair that was not asked about breaks a rule.",
+    "An answer in more groups than groups_per_answer counts in the first of them, in the order of"
+    " the list; every answer counts once in the whole.",
+    "Rows of one user, pair and event that differ in their groups alone are one answer, in all of"
+    " these groups.",
+    "Rows of one user, pair and event in different groups contradict each other.",
     "Rows of one user, pair and event count once; contradicting ones never.",
     "Each cell of a column of input.columns.pairs is an answer of its own; an empty one or NA is"
     " none.",
@@ -5691,8 +5729,8 @@ def verify(
         "signatures": lambda: check_signatures(files, ledger, key, say),
         "anchor": lambda: check_anchor(certificate, ledger, anchor, key, say),
         "files": lambda: check_digests(files, certificate, say),
-        "scores": lambda: check_scores(release, say, bundle_of(certificate).groups),
-        "ranks": lambda: check_order(release, say, bundle_of(certificate).groups),
+        "scores": lambda: check_scores(release, say, bundle_of(certificate).summed),
+        "ranks": lambda: check_order(release, say, bundle_of(certificate).summed),
         "ranking.csv": lambda: check_table(files, release, say),
         "report.html": lambda: check_report(files, release, say),
         "not_proved": lambda: say_what_is_open(certificate, release, say),

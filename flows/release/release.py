@@ -305,9 +305,10 @@ class Release(Record):
         """Variance of the noise in each released count; None where no noise was added to counts.
 
         Each group's counts have noise of their own, and so have rows of no group where they count.
+        Where groups overlap, the counts of the whole are no sum and have noise of their own.
         """
         known = self.privacy.noise_variance if self.stream is None else self.stream.shown_variance
-        if not self.groups or known is None:
+        if not self.groups or known is None or self.privacy.groups_per_answer is not None:
             return known
         whole = self.released.wins_by_item()
         parts = [each.released.wins_by_item() for each in self.groups]

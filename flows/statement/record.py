@@ -57,6 +57,8 @@ class PrivacyRecord(Record):
         max_contributions: null for unit `comparison`, which bounds nobody's answers.
         names_per_person: the most user names of one person, which are protected together; null or
             left out: each name is taken for a person.
+        groups_per_answer: the most groups in which an answer counts, where groups overlap, so that
+            the whole has counts of its own; null or left out: an answer is in one group.
         parameters: other public numbers and choices of the mechanism, by name.
         bits: sources of the random bits, by what they decided (`privacy.randomness`); null in
             releases that did not record it.
@@ -80,6 +82,7 @@ class PrivacyRecord(Record):
     per_item_cap: int | None = None
     distinct_pairs: bool = False
     names_per_person: int | None = None
+    groups_per_answer: int | None = None
     ties: Ties | None = None
     parameters: dict[str, Parameter] = Field(default_factory=dict)
     statement: tuple[str, ...]
@@ -146,6 +149,7 @@ def count_record(
         sensitivity_norm="l1" if laplace else "l2",
         sensitivity_l1=sensitivity.l1,
         sensitivity_l2_squared=sensitivity.l2_squared,
+        groups_per_answer=None if mechanism.groups is None else mechanism.groups.most,
         ties=mechanism.ties,
         parameters=parameters or {},
     )
@@ -336,7 +340,11 @@ def _expected_rows(
     items = ", ".join(names[:MOST_ITEMS]) + (", ..." if len(names) > MOST_ITEMS else "")
     groups = ""
     if config.groups is not None:
-        groups = f"; in column {config.groups.column} one of the {len(config.groups.values)} groups"
+        where, given = " and ".join(config.groups.read), config.groups
+        which = "one" if given.most is None else "any"
+        groups = f"; in column {where} {which} of the {len(given.values)} groups"
+        if given.columns is not None:
+            groups = f"; in the columns {where} true or false"
     times = config.schedule.times_in_words
     times = f"; in column {config.schedule.window} {times}" if times else ""
     return (

@@ -46,7 +46,7 @@ def sets_of(batch: pa.RecordBatch, columns: GroupSets, groups: Groups) -> tuple[
         flags = np.stack([_flags(batch[name]) for name in columns.flags])
         bits = np.left_shift(_ONE, np.arange(len(flags), dtype=np.uint64))
         sets = np.bitwise_or.reduce(np.where(flags == 1, bits[:, np.newaxis], np.uint64(0)), axis=0)
-        rules.append((NO_FLAG, (flags < 0).any(axis=0)))
+        rules.append((NO_FLAG, np.asarray((flags < 0).any(axis=0))))
     else:
         sets = _sets_of_cells(batch[columns.column], columns.separator, groups)
     if not groups.others:

@@ -72,6 +72,11 @@ if TYPE_CHECKING:  # loaded by nights of a stream alone
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import SQUARES
 
+EVENT_IN_GROUPS = (
+    "Rows of one person, pair and event (input.columns.event) that name different groups contradict"
+    " each other, and none of them counts. Where an answer may be in several groups, groups.most"
+    " counts it in each."
+)
 WEIGHT_KEYS = ("privacy.bounding", "input.columns.weight")  # keys of methods that take weights
 
 
@@ -372,6 +377,8 @@ class GroupedMethod(CountedMethod[CountMechanism]):
         if groups is None:
             return whole
         of_group = replace(mechanism, groups=None)
+        if groups.most is None and config.comparisons.columns.event is not None:
+            whole = replace(whole, warnings=(*whole.warnings, EVENT_IN_GROUPS))
         if groups.most is not None:
             alone = [
                 self.conclude_counts(drawn_of_group(drawn, mechanism, k), of_group, config)
