@@ -326,6 +326,11 @@ class Groups:
         return len(self.names) + (self.others if self.most is None else 1)
 
     @property
+    def parts(self) -> int:
+        """Number of cells of groups, without that of the whole where groups overlap."""
+        return len(self) if self.most is None else len(self.names)
+
+    @property
     def summed(self) -> int:
         """Number of cells whose sum is the whole; 1 where the whole is a cell of its own."""
         return len(self) if self.most is None else 1

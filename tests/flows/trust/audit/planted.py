@@ -41,6 +41,8 @@ from hushrank.privacy.sensitivity import Sensitivity, win_counts_sensitivity
 from hushrank.privacy.stream import stream_of
 from hushrank.privacy.stream_encoder import Terms
 from hushrank.privacy.units import Adjacency, PrivacyParams
+from hushrank.transforms.common import group_sets
+from hushrank.transforms.comparisons import aggregate
 
 Settings = dict[str, Any]
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -50,6 +52,7 @@ TIED: Settings = {**COMPARED, "ties": "random"}
 RANKED: Settings = {"kind": "rankings", "paths": ["rows.csv"]}
 TESTED: Settings = {"kind": "responses", "paths": ["rows.csv"]}
 SHEETS: Settings = {**TESTED, "missing": "set-aside"}
+OVERLAPPING: Settings = {"column": "g", "values": ["a", "b", "c"], "most": 2, "separator": "|"}
 USER: Settings = {"unit": "user", "epsilon": 2.0, "max_contributions": 6}
 GAUSSIAN: Settings = {**USER, "noise": "gaussian", "delta": 1e-6}
 ADDED: Settings = {**USER, "adjacency": "add-remove"}
@@ -83,6 +86,12 @@ JOBS: dict[str, Settings] = {
     "counts, split ties": job({**COMPARED, "ties": "split"}, USER, "noisy-counts"),
     "counts, groups": job(
         COMPARED, USER, "noisy-counts", groups={"column": "g", "values": ["a", "b", "c"]}
+    ),
+    "counts, groups that overlap": job(
+        COMPARED, USER, "noisy-counts", groups={**OVERLAPPING, "values": ["a", "b", "c", "d"]}
+    ),
+    "pairs, groups that overlap": job(
+        {**COMPARED, "ties": "model"}, GAUSSIAN, "noisy-pairs", groups=OVERLAPPING
     ),
     "counts, names": job(COMPARED, {**USER, "look": 0.1, "names_per_person": 2}, "noisy-counts"),
     "pairs, names": job(
@@ -261,6 +270,35 @@ def groups_at_the_cost_of_one(patch: pytest.MonkeyPatch) -> None:
             return _found(*how, **more)
 
         patch.setattr(trusted_rankings, name, of_one)
+
+
+def overlap_at_the_cost_of_one(patch: pytest.MonkeyPatch) -> None:
+    """Noise as if an answer counted in one group, and never in the whole besides."""
+    patch.setattr(Sensitivity, "in_groups", lambda one, most: one)
+
+
+def overlap_without_the_whole(patch: pytest.MonkeyPatch) -> None:
+    """Noise for the groups of an answer, as if the whole were their sum."""
+    whole = Sensitivity.in_groups
+    patch.setattr(Sensitivity, "in_groups", lambda one, most: whole(one, most - 1))
+
+
+def twice_in_the_whole(patch: pytest.MonkeyPatch) -> None:
+    """An answer counts in the whole once for each of its groups, not once."""
+    each_group = aggregate.each_group
+
+    def again(counts: Any, rows: Any) -> Any:
+        parts = list(each_group(counts, rows))
+        yield from parts
+        for _, mine in parts[:-1]:
+            yield counts[-1], mine
+
+    patch.setattr(aggregate, "each_group", again)
+
+
+def all_groups_count(patch: pytest.MonkeyPatch) -> None:
+    """An answer counts in all of its groups, whatever their number."""
+    patch.setattr(group_sets, "first_groups", lambda sets, most: sets)
 
 
 def one_level_is_charged(patch: pytest.MonkeyPatch) -> None:
@@ -546,6 +584,10 @@ BUGS: dict[str, Bug] = {
     "half the noise, kemeny": Bug("kemeny", less_noise(ranking_counts)),
     "half the noise, bradley-terry": Bug("bradley-terry", less_noise(ranking_counts)),
     "half the noise, footrule": Bug("footrule", less_noise(ranking_counts)),
+    "overlap at the cost of one": Bug("counts, groups that overlap", overlap_at_the_cost_of_one),
+    "overlap without the whole": Bug("pairs, groups that overlap", overlap_without_the_whole),
+    "twice in the whole": Bug("counts, groups that overlap", twice_in_the_whole),
+    "all groups count": Bug("counts, groups that overlap", all_groups_count),
     "groups of rankings at the cost of one": Bug("borda, groups", groups_at_the_cost_of_one),
     "a voter in two precincts": Bug("precincts", in_two_precincts),
     "levels at the cost of one": Bug("precincts", one_level_is_charged),

@@ -51,6 +51,7 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("random-pairs, hidden items", "auto", "personalized", "spectral, look", "footrule, look"),
     *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
     "totals of points, groups",
+    *("counts, groups that overlap", "pairs, groups that overlap"),
 )
 COUNTED = (  # all jobs that add noise to counts and release them
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),
@@ -61,6 +62,7 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
     *("pairs, names", "spectral, names", "borda, names", "stream, names"),
     *("stream, metered rows", "totals of points, groups", "precincts", "borda, groups"),
+    *("counts, groups that overlap", "pairs, groups that overlap"),
 )
 FAULTS = (
     *("names are people, counts", "names are people, stream", "names are people, borda"),
@@ -82,6 +84,8 @@ FAULTS = (
     *("half the noise, points", "half the noise, points, groups", "scores of points for free"),
     *("a voter in two precincts", "levels at the cost of one"),
     "groups of rankings at the cost of one",
+    *("overlap at the cost of one", "overlap without the whole", "twice in the whole"),
+    "all groups count",
     *("right answers alone", "right answers alone, by group"),
     *("half the noise, bands", "a sheet in several bands"),
     *("sheets by score for free", "how many sheets count is told"),
