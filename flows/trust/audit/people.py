@@ -82,12 +82,7 @@ def small_job(
         unread = ("weights", "item_features")
         content["model"] = {key: each for key, each in model.items() if key not in unread}
     if "groups" in content:
-        values = content["groups"]["values"][:MOST_GROUPS]
-        content["groups"] |= {"column": GROUP, "values": values}
-        if (most := content["groups"].get("most")) is not None:
-            content["groups"] = _overlapping(most, len(given["groups"]["values"]))
-        if content["groups"].get("districts"):
-            content["groups"]["districts"] = {name: [name] for name in values}
+        content["groups"] = _small_groups(content["groups"])
     if config.model.design() is not None:
         content["model"]["exposures"] = str(_public_design(config, n_items, folder))
     if config.schedule.stream is not None:
@@ -96,10 +91,19 @@ def small_job(
     return check_job(folder / "audit.yaml", content)
 
 
-def _overlapping(most: int, there: int) -> dict[str, Any]:
-    """Groups that overlap, as many as two people need who share none; they are named 1, 2, ..."""
-    names = [str(number) for number in range(1, min(2 * most, there) + 1)]
-    return {"column": GROUP, "values": names, "most": most, "separator": SEPARATOR}
+def _small_groups(given: dict[str, Any]) -> dict[str, Any]:
+    """The same groups, but few; of groups that overlap as many as two people need who share none.
+
+    These are named 1, 2, ..., so that no name holds the separator.
+    """
+    values, most = given["values"], given.get("most")
+    if most is not None:
+        names = [str(number) for number in range(1, min(2 * most, len(values)) + 1)]
+        return {"column": GROUP, "values": names, "most": most, "separator": SEPARATOR}
+    found = {**given, "column": GROUP, "values": values[:MOST_GROUPS]}
+    if given.get("districts"):
+        found["districts"] = {name: [name] for name in found["values"]}
+    return found
 
 
 def _cells(config: SurveyConfig) -> tuple[str, str] | None:

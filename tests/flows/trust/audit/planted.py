@@ -41,8 +41,6 @@ from hushrank.privacy.sensitivity import Sensitivity, win_counts_sensitivity
 from hushrank.privacy.stream import stream_of
 from hushrank.privacy.stream_encoder import Terms
 from hushrank.privacy.units import Adjacency, PrivacyParams
-from hushrank.transforms.common import group_sets
-from hushrank.transforms.comparisons import aggregate
 
 Settings = dict[str, Any]
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -284,21 +282,26 @@ def overlap_without_the_whole(patch: pytest.MonkeyPatch) -> None:
 
 
 def twice_in_the_whole(patch: pytest.MonkeyPatch) -> None:
-    """An answer counts in the whole once for each of its groups, not once."""
-    each_group = aggregate.each_group
+    """An answer counts in the whole once more for each of its groups."""
+    draw = common.GroupedMethod.draw
 
-    def again(counts: Any, rows: Any) -> Any:
-        parts = list(each_group(counts, rows))
-        yield from parts
-        for _, mine in parts[:-1]:
-            yield counts[-1], mine
+    def again(self: Any, exact: Any, *how: Any) -> Any:
+        counts = exact["counts"].copy()
+        counts[-1] += counts[:-1].sum(axis=0)
+        return draw(self, {"counts": counts}, *how)
 
-    patch.setattr(aggregate, "each_group", again)
+    patch.setattr(common.GroupedMethod, "draw", again)
 
 
 def all_groups_count(patch: pytest.MonkeyPatch) -> None:
     """An answer counts in all of its groups, whatever their number."""
-    patch.setattr(group_sets, "first_groups", lambda sets, most: sets)
+    reduction = CountedMethod.reduction
+
+    def wrong(*args: Any, **kwargs: Any) -> Any:
+        found = reduction(*args, **kwargs)
+        return replace(found, groups=replace(found.groups, most=len(found.groups.names)))
+
+    patch.setattr(CountedMethod, "reduction", wrong)
 
 
 def one_level_is_charged(patch: pytest.MonkeyPatch) -> None:
