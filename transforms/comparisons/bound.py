@@ -36,7 +36,7 @@ UNITS_KEPT, SQUARES_KEPT = "units_kept", "squares_kept"  # numbers of a tally
 SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
 # labels of the hashes; `transforms.comparisons.shuffle` has the next
 _EVENT, _ROW, _COPY, _PAIR = range(4)
-CONFLICT = "another row of the same user, pair and event contradicts it"
+CONFLICT = "another row of the same user, pair and event has another result, group or weight"
 
 
 def factored(weight: Units | None, starts: Mask, factors: RowFactors) -> Units:
