@@ -201,7 +201,7 @@ errors: centre=[number*n] covariance=[[number]*n]
 group: name=text own=number informative=bool ranking=[line*n] released=<released> election?=election
 effect: name=text scale=number~ estimate=number low=open high=open
 look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
-    noise_scale=number people?=count~
+    noise_scale=number people?=count~ unlisted?=int~
 ties: model=text parameter=open low=open high=open equals=number equals_low=number
     equals_high=number
 booklet: name=text~ kr20=reliability~ separation=reliability~ ability=[number] error=[number]
@@ -900,7 +900,13 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
         q, sums = len(release["effects"]), len(released["of_effects"])
         sizes = zip(SUMS, (n, n * q, sums), strict=True)
         needed += [(f"calibrate_covariate_mle {name}", size) for name, size in sizes if size]
-    return [*needed, *[("votes_sensitivity", 2)] * (release.get("look") is not None)]
+    look = release.get("look")
+    return [*needed, *([] if look is None else [("votes_sensitivity", 2 + counts_items(release))])]
+
+
+def counts_items(release: Document) -> bool:
+    """Whether the look at the rows also told how many name an item that is not listed."""
+    return (release.get("look") or {}).get("unlisted") is not None
 
 
 def named(draw: Document) -> Needed:
@@ -2492,8 +2498,9 @@ def count_norms(
     if derivation in PLAIN:  # a row adds to so many groups, and to the whole
         norms = PLAIN[derivation](b)
         return (b.most + 1) * norms[0], (b.most + 1) * norms[1]
-    if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one
-        return b.sides, b.sides
+    if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one, and of
+        moved = b.sides + counts_items(release)  # a third one, to which it adds one at most
+        return moved, moved
     if derivation == "stream_sensitivity":
         return stream_norms(b, inputs["coefficients"], certificate["domain"]["stream"], release)
     if derivation == "weighted_sensitivity":
@@ -2562,7 +2569,7 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     if named == "win_loss_sensitivity" and derivation != "votes_sensitivity" and not b.earlier:
         counted["searched"] = [*searched(b.items, b.most_rows())] if is_searched(b) else []
     if derivation == "votes_sensitivity":
-        return {"sides": b.sides}
+        return {"sides": b.sides} | ({"unlisted": 1} if counts_items(release) else {})
     if derivation == "tie_counts_sensitivity":  # ties are not split
         return {**counted, "row_weight": 1}
     if derivation == "weighted_sensitivity":
@@ -4678,6 +4685,10 @@ look: Of that, a look at the rows took epsilon = {look}: it was drawn first and 
     there. Epsilon = {rest}{rest_delta} was left, and what follows speaks of that.
 look asked: The run would have stopped as well had it been near certain that fewer than half of the
     {asked:,} people asked have rows that name them.
+look unlisted user: The look also told how many people gave an answer with an item that is not
+    listed, with noise of the same law.
+look unlisted -user: The look also told how many rows name an item that is not listed, with noise of
+    the same law.
 public: Only who won is protected, not who compared what. That this is public is stated by the
     operator: “{stated}”.
 counts -stream: Every {entry}, zeros included, got its own discrete {law} noise of scale {scale}
@@ -5365,6 +5376,7 @@ def tell_look(parts: Parts, draw: Document, certificate: Document, release: Docu
     rest = exactly(certificate["guarantee"]["epsilon"])
     if looks:
         parts.tags.update(["look"] + ["asked"] * bool(asked := release["look"].get("people")))
+        parts.tags.update(["unlisted"] * counts_items(release))
         took = exactly(looks[0]["cost"]["epsilon"])
         rest -= took
         parts["look"], parts["rest"], parts["asked"] = digits(took), digits(rest), asked

@@ -314,12 +314,15 @@ class Seen:
         fit, unfit: votes that rows fit, and that they do not, with noise; may be negative.
         law: law of the noise in each number.
         people: number of people who were asked, a public number; None: it is not stated.
+        unlisted: number of voters who name an item that is not listed, with noise; None: the pilot
+            query did not count them.
     """
 
     fit: int
     unfit: int
     law: NoiseLaw
     people: int | None = None
+    unlisted: int | None = None
 
     @property
     def share(self) -> float | None:
@@ -385,6 +388,17 @@ def noticed_from(law: NoiseLaw) -> int:
     needed = sum(2.0 + 2 * _reach(law, chance) for chance in (FALSE_STOP, MISSED))
     step = 10 ** max(math.floor(math.log10(needed)) - 1, 0)
     return int(math.ceil(needed / step) * step)
+
+
+def one_error(law: NoiseLaw, missed: float = 1 - LEVEL) -> int:
+    """Return the smallest t such that noise of one number is t or less, in size, but for `missed`.
+
+    Law: discrete Laplace of scale b has P(|X| > t) = 2 e^(-(t + 1) / b) / (1 + e^(-1 / b)).
+    """
+    if law.scale == 0:
+        return 0
+    beyond = math.log(2 / (1 + math.exp(-1 / law.scale)) / missed)
+    return max(math.ceil(law.scale * beyond - 1), 0)
 
 
 def total_error(law: NoiseLaw) -> int:

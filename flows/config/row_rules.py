@@ -165,6 +165,20 @@ def problems_of_asked(config: Sections, own: MethodFacts, methods: Methods) -> P
             yield ASKED, f"does not go with {key}; remove one of the two"
 
 
+def problems_of_look(config: Sections) -> Problems:
+    """Refuse a count of unlisted items where no row can name one, or where it is not counted."""
+    look, rows = config.privacy.look, config.input
+    if look is None or not look.unlisted:
+        return
+    if not isinstance(rows, InputConfig):
+        yield "privacy.look.unlisted", f"is for comparisons, got kind: {rows.kind}; remove it"
+    elif rows.columns.pairs is not None:
+        yield (
+            "privacy.look.unlisted",
+            "has nothing to count with input.columns.pairs, whose items are all listed; remove it",
+        )
+
+
 def problems_of_words(rows: Section, catalogue: Catalogue) -> Problems:
     """Refuse words and columns of the input that contradict the names of the items."""
     if isinstance(rows, InputConfig) and rows.columns.winner is not None:

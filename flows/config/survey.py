@@ -488,8 +488,10 @@ def _without_version(content: dict[str, Any]) -> None:
 def _without_new_privacy(content: dict[str, Any]) -> None:
     """Write `privacy` as versions without its new keys did, if these have no effect."""
     look = content["look"]
-    if look is not None and look["people"] is None:  # it was a number
-        content["look"] = look["share"]
+    if look is not None and not look["unlisted"]:
+        del look["unlisted"]
+        if look["people"] is None:  # it was a number
+            content["look"] = look["share"]
     defaults: dict[str, object] = {
         "look": None,
         "bounding": Bounding.LEAVE_OUT,

@@ -9,6 +9,7 @@ share:
     L            the most rows of a unit
     c            the most of them in which the same item occurs; L where there is no such bound
     distinct     1: a unit's rows are on distinct pairs
+    unlisted     1: a pilot query also counts who names an item that is not listed
     sides        1: a unit is added or removed; 2: it is replaced
     row_weight   what a row adds to a count
     groups       groups that have counts of their own
@@ -217,6 +218,14 @@ VOTES = Restated(
 )
 
 
+VOTES_AND_ITEMS = replace(
+    VOTES,
+    what=f"{VOTES.what}, and how many name an item that is not listed",
+    entries=lambda _: 3,
+    lines=("l1 = sides + unlisted", "l2_squared = sides + unlisted"),
+)
+
+
 def bounds_of(params: PrivacyParams, n_items: int) -> Inputs:
     """The inputs that most formulas share."""
     cap = params.per_item_cap
@@ -267,7 +276,11 @@ def count_noise(
 
 def noise_of_look(calibration: Calibration, params: PrivacyParams) -> CountNoise:
     """Noise of the look at the rows that comes before the rest."""
-    return count_noise(VOTES.what, 2, VOTES.formula({"sides": sides_of(params)}), calibration)
+    restated, own = VOTES, Inputs(sides=sides_of(params))
+    if params.look_unlisted:
+        restated, own = VOTES_AND_ITEMS, {**own, "unlisted": 1}
+    entries = 2 + params.look_unlisted
+    return count_noise(restated.what, entries, restated.formula(own), calibration)
 
 
 def noise_of_counts(

@@ -252,8 +252,9 @@ class Release(Record):
             for name in type(self).model_fields
             if name not in absent
         }
-        if self.look is not None and self.look.people is None:  # as in earlier releases
-            content["look"] = self.look.model_dump(mode="json", exclude={"people"})
+        if self.look is not None:  # as in earlier releases
+            empty = {name for name in ("people", "unlisted") if getattr(self.look, name) is None}
+            content["look"] = self.look.model_dump(mode="json", exclude=empty)
         if self.groups is not None:
             content["groups"] = [
                 {

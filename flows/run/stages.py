@@ -340,7 +340,8 @@ class SingleRelease:
         """Draw, after the pilot query if there is one; see `Occasion.draw`."""
         arrays, reduced, votes = exact.arrays(), safe_bits(job, exact), None
         if job.drawn_by.look is not None:
-            votes = exact.votes(job.config.privacy.unit)
+            params = job.drawn_by.params
+            votes = exact.votes(params.unit, unlisted=params.look_unlisted)
         with spent_if_it_fails(job):
             return noise_of(job, arrays, votes, reduced)
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
-from hushrank.estimation.common.central_noise import LEVEL, Seen, total_error
+from hushrank.estimation.common.central_noise import LEVEL, Seen, one_error, total_error
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.statement.mechanism import CountMechanism, CountWords, count_statement
 from hushrank.flows.statement.sentences import LOOK_TOOK, Guarantee, PrivacyStatement, number
@@ -156,6 +156,7 @@ def count_record(
 
 
 SHARE_DECIMALS = 4
+FALSE_ITEM = 0.001  # chance of a warning of unlisted items where nobody names one
 WELL = 0.9  # a share whose interval lies below it is worth a warning
 MOST_ITEMS = 3  # items that are named as examples
 RESULTS = {1: "left won", -1: "right won", 0: "a tie"}
@@ -173,6 +174,8 @@ class LookRecord(Record):
         noise_scale: scale of the Laplace noise in `fit` and in `unfit`.
         people: number of people who were asked, as the configuration says; null or left out: it
             does not say, so the run did not stop for missing people.
+        unlisted: number of voters who name an item that is not listed; may be negative; left out:
+            they were not counted.
     """
 
     voters: str
@@ -184,6 +187,7 @@ class LookRecord(Record):
     epsilon: float
     noise_scale: float
     people: int | None = None
+    unlisted: int | None = None
 
     @classmethod
     def of(cls, seen: Seen, params: PrivacyParams) -> LookRecord:
@@ -199,6 +203,7 @@ class LookRecord(Record):
             epsilon=params.look,
             noise_scale=seen.law.scale,
             people=seen.people,
+            unlisted=seen.unlisted,
         )
 
     @property
@@ -238,11 +243,35 @@ class LookRecord(Record):
         )
 
     @property
+    def of_items(self) -> str:
+        """Say how many name an item that is not listed; empty: they were not counted."""
+        if self.unlisted is None:
+            return ""
+        who = "rows name" if self.voters == "rows" else "people gave an answer with"
+        error = one_error(NoiseLaw(NoiseKind.LAPLACE, self.noise_scale))
+        return (
+            f"About {max(self.unlisted, 0):,} {who} an item that is not listed, give or take"
+            f" {error:,} (95 %)."
+        )
+
+    @property
+    def names_unlisted(self) -> bool:
+        """Whether somebody names an item that is not listed; if nobody does, true by chance once in
+        1,000 releases."""
+        law = NoiseLaw(NoiseKind.LAPLACE, self.noise_scale)
+        return self.unlisted is not None and self.unlisted > one_error(law, 2 * FALSE_ITEM)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
-        """A sentence where many rows do not fit."""
-        if self.share_high >= WELL:
-            return ()
-        return (f"{self.sentence} Rows that do not fit count nothing.",)
+        """Sentences where many rows do not fit, or where an item is not listed."""
+        found = []
+        if self.share_high < WELL:
+            found.append(f"{self.sentence} Rows that do not fit count nothing.")
+        if self.names_unlisted:
+            found.append(
+                f"{self.of_items} Such rows count nothing. If an item is new, add it to items."
+            )
+        return tuple(found)
 
 
 def silence_text(people: int) -> str:
@@ -277,7 +306,8 @@ def record_with_look(
 def stop_text(config: SurveyConfig, look: LookRecord, drawn: datetime) -> str:
     """Why a run stopped after its look: what was seen, what is expected, what was spent."""
     why = (
-        f"{look.sentence} So the columns, words or items of the configuration do not fit the files."
+        f"{look.sentence} {look.of_items}".rstrip()
+        + " So the columns, words or items of the configuration do not fit the files."
     )
     if look.silent:
         why = (

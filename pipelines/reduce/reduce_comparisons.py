@@ -283,6 +283,7 @@ def _voted(bucket: Bucket, rows_at_once: int) -> Counting:
     tally = {
         "people_fit": votes.fit,
         "people_unfit": votes.unfit,
+        "people_unlisted": votes.unlisted,
         "refusals_met": votes.refusals,
     }
     return Counting(partial(_comparisons, pieces), bucket.n_rows - votes.refusals, tally)

@@ -53,6 +53,7 @@ Outcomes = NDArray[np.int8]
 Mask = NDArray[np.bool_]
 Rules = Sequence[tuple[str, Mask]]  # each rule, with a mask of the rows that break it
 Rows = TypeVar("Rows")
+UNLISTED_ITEM = "item not in the catalogue"
 MALFORMED = "not a row of this format"
 
 
@@ -241,8 +242,8 @@ def _rules(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons)
     return [
         ("null user", missing(batch, columns.user)),
         ("null event", missing(batch, columns.event)),
-        ("null item", _null(batch, columns.left) | _null(batch, columns.right)),
-        ("item not in the catalogue", (rows.left == UNKNOWN) | (rows.right == UNKNOWN)),
+        ("null item", missing(batch, columns.left) | missing(batch, columns.right)),
+        (UNLISTED_ITEM, (rows.left == UNKNOWN) | (rows.right == UNKNOWN)),
         ("item against itself", rows.left == rows.right),
         ("null outcome", no_outcome & bad_outcome),
         ("outcome is not +1, -1 or 0", bad_outcome & (columns.winner is None)),
