@@ -66,6 +66,11 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         COUNTS,
         {"groups": {**GROUPS, "values": ["red", "grey"], "others": "whole"}},
     ),
+    "counts, look, items": (COUNTS, {"privacy__look": {"share": 0.1, "unlisted": True}}),
+    "counts of one row, look, items": (
+        COUNTS,
+        {**ONE_ROW, "privacy__look": {"share": 0.1, "unlisted": True}},
+    ),
     "counts, groups that overlap": (COUNTS, {"groups": OVERLAP}),
     "pairs, groups that overlap, names": (
         PAIRS,

@@ -104,6 +104,9 @@ JOBS: dict[str, Settings] = {
         schedule={"stream": STREAM},
     ),
     "counts, look": job(COMPARED, {**USER, "look": 0.1}, "noisy-counts"),
+    "counts, look, items": job(
+        COMPARED, {**USER, "look": {"share": 0.1, "unlisted": True}}, "noisy-counts"
+    ),
     "counts, weights": job(
         {**COMPARED, "columns": {"weight": "w"}},
         {**GAUSSIAN, "max_weight": 3.0, "distinct_pairs": True, "bounding": "weights"},
@@ -268,6 +271,16 @@ def groups_at_the_cost_of_one(patch: pytest.MonkeyPatch) -> None:
             return _found(*how, **more)
 
         patch.setattr(trusted_rankings, name, of_one)
+
+
+def unlisted_items_for_free(patch: pytest.MonkeyPatch) -> None:
+    """The look has the noise of votes alone, and tells who names an unlisted item besides."""
+    votes = central_noise.votes_sensitivity
+    patch.setattr(
+        central_noise,
+        "votes_sensitivity",
+        lambda params: votes(replace(params, look_unlisted=False)),
+    )
 
 
 def overlap_at_the_cost_of_one(patch: pytest.MonkeyPatch) -> None:
@@ -598,6 +611,7 @@ BUGS: dict[str, Bug] = {
         "instant-runoff", less_noise(election_rules, 4), 2_000
     ),
     "half the noise of the look": Bug("counts, look", less_noise(drawn)),
+    "unlisted items for free": Bug("counts, look, items", unlisted_items_for_free, 4_000),
     **{
         f"names are people, {name}": Bug(f"{name}, names", names_are_people, 2_500)
         for name in ("counts", "pairs", "spectral", "borda", "stream")

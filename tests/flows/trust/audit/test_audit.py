@@ -44,6 +44,7 @@ RUNS = 250
 CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_power.py` has all
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row", "counts, item cap"),
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs, ties"),
+    "counts, look, items",
     *("pairs, public graph", "win-loss", "one-shot", "spectral", "borda", "bradley-terry"),
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
     *("footrule", "instant-runoff", "stream", "stream, metered rows", "debiased-rr", "laplace-rr"),
@@ -69,7 +70,8 @@ FAULTS = (
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
     *("half the noise, weights", "half the noise, ties", "half the noise, public graph"),
     *("half the noise, tests", "half the noise, kemeny", "half the noise, bradley-terry"),
-    *("half the noise of the look", "half the sensitivity, item cap", "adjacency confused"),
+    *("half the noise of the look", "unlisted items for free"),
+    *("half the sensitivity, item cap", "adjacency confused"),
     *("the noise of wins alone", "L + 1 answers count", "pairs are not distinct", "no item cap"),
     *("weights are not clipped", "heavy people do not shrink", "the same noise on all counts"),
     *("the same noise in every run", "no noise on zeros", "one night is charged"),
