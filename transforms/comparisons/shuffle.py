@@ -27,7 +27,7 @@ from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.catalogue import GroupCodes
 from hushrank.transforms.common.encode import Comparisons, Outcomes
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.common.sorting import Mask, Order, Words
+from hushrank.transforms.common.sorting import Mask, Order, Words, new_run
 from hushrank.transforms.storage.spill_file import Place, Spill, SpillFile, further
 
 # Label of the hash that makes owners of pairs; `transforms.comparisons.bound` has labels 0 to 3
@@ -216,6 +216,17 @@ def own(
     if more is not None:
         words[-1] = more
     return OwnedRows(words)
+
+
+def rows_in_several_groups(rows: OwnedRows) -> int:
+    """Count rows whose owner has the same pair and outcome in another group too. Confidential."""
+    bare, group = rows.content & _UNGROUPED, rows.group
+    order = np.lexsort((group, bare, *rows.owner_words))
+    if not len(order):
+        return 0
+    starts = np.flatnonzero(new_run(*(word[order] for word in (*rows.owner_words, bare))))
+    least, most = (each.reduceat(group[order], starts) for each in (np.minimum, np.maximum))
+    return int(np.diff(starts, append=len(order))[least < most].sum())
 
 
 def words_of_row(*, event: bool, more: bool) -> int:

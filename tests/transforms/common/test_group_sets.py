@@ -23,7 +23,7 @@ from hushrank.transforms.common.schema import (
 from hushrank.transforms.comparisons.aggregate import PairCountsFn, TieCountsFn, WinCountsFn
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.heavy_users import bound_heavy_users
-from hushrank.transforms.comparisons.shuffle import Carried, own
+from hushrank.transforms.comparisons.shuffle import Carried, own, rows_in_several_groups
 
 HASH = KeyedHash(bytes(range(32)))
 GROUPS = Groups(("coding", "hard", "math"), others=True, most=2)
@@ -172,3 +172,16 @@ def test_each_group_counts_its_rows_and_the_whole_counts_each_row_once(combine) 
         mine = np.ones(500, bool) if group == 3 else (sets >> group & 1).astype(bool)
         chosen = replace(rows.take(mine), sets=None)
         assert np.array_equal(found[group], alone.add_input(alone.create_accumulator(), chosen))
+
+
+def test_rows_that_differ_in_their_group_alone_are_counted_for_the_holder() -> None:
+    count = 6
+    rows = Comparisons(
+        np.zeros(count, np.int32),
+        np.array([1, 1, 1, 1, 2, 1], np.int32),
+        np.array([1, 1, 1, -1, 1, 1], np.int8),
+        HASH.of_integers(np.array([1, 1, 2, 1, 1, 3])),
+        group=np.array([0, 1, 1, 1, 1, 0], np.int16),
+    )
+    assert rows_in_several_groups(own(rows, Ties.DROP, HASH)) == 2  # the first two of person 1
+    assert rows_in_several_groups(own(rows.take(slice(0, 0)), Ties.DROP, HASH)) == 0
