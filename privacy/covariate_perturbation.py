@@ -98,7 +98,7 @@ class CovariateNoise:
 
 
 def share_of_effects(n_items: int) -> float:
-    """The share of the module's text, from the public number of items."""
+    """Share of the budget for effects, as the module says; it follows from the number of items."""
     return min(1.0, 2.0 ** round(math.log2(SHARE_TIMES_ITEMS / n_items)))
 
 

@@ -160,7 +160,7 @@ class _Lists:
         return self.longest if self.below is None else self.below
 
     def nets(self) -> list[int]:
-        """Items below less items above, of each item that a list of l items tells of."""
+        """Items below minus items above, of each item that the longest list tells something of."""
         after = self.items - self.longest
         listed = [self.items - 1 - 2 * place for place in range(self.longest)]
         return [*listed, *[-self.longest] * after]

@@ -862,7 +862,7 @@ def is_weighted(certificate: Document) -> bool:
 
 
 def is_public(certificate: Document, release: Document) -> bool:
-    """Whether only who won is protected."""
+    """Whether only the winners are protected, and not who met whom."""
     draws = certificate["draws"]
     kind = release["released"]["kind"]
     return kind == "outcome-counts" or any(each.get("public_graph") for each in draws)
@@ -1822,7 +1822,7 @@ def numbers_of_noise(main: Document, release: Document) -> Told:
 
 
 def numbers_of_look(certificate: Document, release: Document) -> Told:
-    """Of the look at the rows that came first."""
+    """Numbers of the look at the rows that came first."""
     looked = release["look"]
     fit, unfit = max(looked["fit"], 0), max(looked["unfit"], 0)
     return {
@@ -1845,7 +1845,7 @@ UNIT_OF = {
 
 
 def numbers_of_night(certificate: Document, release: Document, law: Document) -> Told:
-    """Of a night of a stream: its date, its noise, and on the first one what it shows."""
+    """Numbers of a night of a stream: its date and noise, and on the first night what it shows."""
     told, shown = release["stream"], release["released"]["wins"]
     first, number = date.fromisoformat(told["first"]), told["number"]
     found = {
@@ -1906,8 +1906,10 @@ def numbers_in(value: Any) -> list[float]:
 
 
 def not_counts(certificate: Document, release: Document) -> Iterator[str]:
-    """Tables of whole numbers with whole noise that hold fractions. What nights of a stream show is
-    none of them, nor are exposures that the operator states."""
+    """Tables that hold fractions although their counts and noise are whole numbers.
+
+    Numbers that a night of a stream shows may be fractions, and so may exposures that the operator
+    states."""
     if release.get("stream"):
         return
     steps = {"wins": 1, "losses": 1}  # of one, or of half a row where ties are split
@@ -2168,7 +2170,7 @@ def bundle_of(certificate: Document) -> Bundle:
 
 
 def times(norms: Norms, factor: int, sides: int = 1) -> Norms:
-    """Of `factor` times the statistic; of `sides` changes that cannot cancel."""
+    """Norms of `factor` times the statistic, or of `sides` changes that cannot cancel."""
     return sides * factor * norms[0], sides * factor**2 * norms[1]
 
 
@@ -2644,7 +2646,7 @@ def check_inputs(draw: Document, wanted: Document) -> None:
 
 
 def count_loss(draw: Document, certificate: Document, release: Document) -> Loss:
-    """Of noise on counts, of which the sensitivity is computed again: l1 / scale of Laplace
+    """Loss of noise on counts, of which the sensitivity is computed again: l1 / scale of Laplace
     noise [GRS12]; squared l2 change and variance of discrete Gaussian noise [CKS20]."""
     stated, b, what = draw["sensitivity"], bundle_of(certificate), draw["what"]
     named = {"names": b.names} if b.names > 1 else {}
@@ -2711,8 +2713,8 @@ LINKS = {"logistic": (ONE, ONE, Fraction(1, 4), True), "laplace": (ONE, 2 * ONE,
 
 
 def objective_loss(draw: Document, b: Bundle, effects: int) -> Loss:
-    """Of noise inside an optimisation [KST12], [CCW]: sensitivity / scale, what curvature takes,
-    and what covers rounding."""
+    """Loss of noise inside an optimisation [KST12], [CCW]: sensitivity / scale, and the parts for
+    curvature and rounding."""
     scale, ridge, loss = fraction(draw["scale"]), fraction(draw["ridge"]), draw["loss"]
     share, step = fraction(draw["share"]), fraction(draw["laws"][-1]["step"])
     for law, part in zip(draw["laws"], (ONE, share), strict=False):
@@ -2820,7 +2822,7 @@ def answer_loss(threshold: int, others: int = 1) -> Fraction:
 
 
 def flipped_loss(draw: Document) -> Loss:
-    """Of answers that are flipped one by one."""
+    """Loss of answers that are flipped one by one."""
     most, high, split = draw["most_answers"], NONE, draw["budget"] == "per_user"
     for each in draw["thresholds"]:
         one, stated = answer_loss(each["threshold"]), fraction(each["epsilon"])
@@ -2837,7 +2839,7 @@ def flipped_loss(draw: Document) -> Loss:
 
 
 def smallest_scale(draw: Document, moved: int, what: str) -> Fraction:
-    """Of Laplace laws, each of which has to suffice for its own epsilon."""
+    """The smallest scale of Laplace laws, each of which has to suffice for its own epsilon."""
     if draw["grid"] != GRID or any(law["step"] != "1/1" for law in draw["laws"]):
         raise Wrong(f"{what} is counted in {GRID} steps, and the noise is not")
     scales = [fraction(law["scale"]) for law in draw["laws"]]
@@ -2848,14 +2850,14 @@ def smallest_scale(draw: Document, moved: int, what: str) -> Fraction:
 
 
 def laplace_answers_loss(draw: Document) -> Loss:
-    """Of Laplace noise on each answer, which moves `grid` steps."""
+    """Loss of Laplace noise on each answer, which moves `grid` steps."""
     scale = smallest_scale(draw, draw["grid"], "an answer")
     return Loss((draw["most_answers"] or 1) * draw["grid"] / scale)
 
 
 def mallows_loss(draw: Document) -> Loss:
-    """Of synthetic rankings, from the integer weights of repeated insertion [DPR]: another place
-    of an item changes m - 1 insertions by a step each, another ranking m (m - 1) / 2."""
+    """Loss of synthetic rankings, from the integer weights of repeated insertion [DPR]: another
+    place of an item changes m - 1 insertions by a step each, another ranking m (m - 1) / 2."""
     m, high = draw["longest"], NONE
     for table in draw["tables"]:
         weights = table["weights"]
@@ -2873,8 +2875,8 @@ def mallows_loss(draw: Document) -> Loss:
 
 
 def ranks_loss(draw: Document) -> Loss:
-    """Of Laplace noise on ranks: moving an item moves them by 2 (m - 1) in all, another ranking by
-    m^2 / 2."""
+    """Loss of Laplace noise on ranks: moving an item moves them by 2 (m - 1) in all, another
+    ranking by m^2 / 2."""
     m, grid, moved = draw["longest"], draw["grid"], draw["sensitivity"]["l1"]
     if moved != 2 * (m - 1) * grid:
         raise Wrong("the sensitivity of ranks is 2 (m - 1), in steps of their grid")
@@ -2883,7 +2885,7 @@ def ranks_loss(draw: Document) -> Loss:
 
 
 def random_pairs_loss(draw: Document) -> Loss:
-    """Of private answers to pairs of a ranking; of levels, the largest."""
+    """Loss of private answers to pairs of a ranking; of levels, the largest."""
     levels, high = draw.get("levels") or [draw], NONE
     for each in levels:
         one = answer_loss(each["threshold"], 1 if draw["hide"] == "order" else 2)
@@ -3714,8 +3716,8 @@ def signer_of(text: bytes, keys: Mapping[str, bytes]) -> str | None:
 
 
 def check_signatures(files: Files, ledger: Given, pem: Given, say: Findings) -> None:
-    """Of the certificate, and of the last line of the ledger, which vouches for all lines above it:
-    their hashes are in what it signs."""
+    """Check the signatures of the certificate and of the ledger's last line, which vouches for all
+    lines above it: their hashes are in what it signs."""
     lines = [line.rpartition(b',"hash":"')[0] + b"}" for line in (ledger or b"").splitlines()]
     signature = files.get("certificate.sig")
     if pem is None:
@@ -3789,7 +3791,7 @@ def check_anchor(
 
 
 def check_digests(files: Files, certificate: Document, say: Findings) -> None:
-    """Of the files beside the certificate, and of all files where a SHA256SUMS lies beside them."""
+    """Check the files beside the certificate, and all files where a SHA256SUMS lies beside them."""
     sums = dict(certificate["files"])
     for name in (*NAMES[:3], *(MORE_TABLES & files.keys())):
         sums.setdefault(name, "none")
@@ -5251,14 +5253,14 @@ def odds_of(epsilon: float) -> str:
 
 
 def variance_of(scale: float, kind: str) -> float:
-    """Of an integer of discrete Laplace noise; an upper bound [CKS20] of discrete Gaussian."""
+    """Variance of discrete Laplace noise; an upper bound [CKS20] of that of Gaussian noise."""
     if kind == "gaussian" or scale == 0:
         return scale**2
     return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
 
 
 def variance_in(law: Document) -> float:
-    """Of the noise of a draw."""
+    """Variance of the noise of a draw."""
     return (
         variance_of(float(fraction(law["scale"])), law["kind"]) * float(fraction(law["step"])) ** 2
     )
@@ -5276,7 +5278,7 @@ def kernel_of(coefficients: Sequence[int], window: int | None, nights: int) -> l
 
 
 def shown_variance(law: Document, told: Document, night: int) -> float:
-    """Of the noise in a count that a night (from 1) of a stream shows."""
+    """Variance of the noise in a count that a night (from 1) of a stream shows."""
     kernel = kernel_of(told["coefficients"], told["window"], night)
     scale = float(fraction(law["scale"]))
     return variance_of(scale, law["kind"]) * sum(each**2 for each in kernel)
@@ -5371,7 +5373,7 @@ DESIGNED = ("win-counts", "win-loss-counts")  # where results rest on who was as
 
 
 def tell_look(parts: Parts, draw: Document, certificate: Document, release: Document) -> None:
-    """Of the look at the rows that came first."""
+    """Tell the reader of the look at the rows that came first."""
     looks = [each for each in certificate["draws"] if derivation_of(each) == "votes_sensitivity"]
     rest = exactly(certificate["guarantee"]["epsilon"])
     if looks:
@@ -5384,7 +5386,7 @@ def tell_look(parts: Parts, draw: Document, certificate: Document, release: Docu
 
 
 def tell_draw(parts: Parts, draw: Document, certificate: Document, release: Document) -> None:
-    """Of noise on counts, or inside an optimisation."""
+    """Tell the reader of noise on counts, or inside an optimisation."""
     optimised = derivation_of(draw) in OPTIMISED
     law, scale = draw["laws"][0] if optimised else draw["law"], draw.get("scale")
     parts.tags.add(law["kind"])
@@ -5420,7 +5422,7 @@ def tell_draw(parts: Parts, draw: Document, certificate: Document, release: Docu
 
 
 def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Document) -> None:
-    """Of the nights of a stream."""
+    """Tell the reader of the nights of a stream."""
     told, terms = release.get("stream"), certificate["domain"]["stream"]
     if told is None or terms is None:
         return
@@ -5465,7 +5467,7 @@ FEW_DRAWS = 30  # of Laplace noise, whose sum hushrank takes for Laplace noise; 
 
 
 def tell_scores(parts: Parts, draw: Document, certificate: Document, release: Document) -> None:
-    """Of scores by an optimisation, and of how often items were compared."""
+    """Tell the reader of scores by an optimisation, and of how often items were compared."""
     stated = release["privacy"]["parameters"].get("stated_exposures")
     drawn = [each for each in certificate["draws"] if "exposures_" in each["derivation"]]
     flags = {
@@ -5504,7 +5506,7 @@ def of_optimum(draw: Document) -> Document:
 
 
 def tell_effects(parts: Parts, draw: Document, certificate: Document) -> None:
-    """Of effects of covariates."""
+    """Tell the reader of effects of covariates."""
     told = [each for each in certificate["draws"] if each["derivation"].endswith("covariate_mle")]
     share = float(fraction(draw["share"]))
     if share < 1:
@@ -5519,7 +5521,7 @@ def tell_effects(parts: Parts, draw: Document, certificate: Document) -> None:
 
 
 def tell_local(parts: Parts, draw: Document, certificate: Document, release: Document) -> None:
-    """Of answers, rankings and tests that were privatised one by one."""
+    """Tell the reader of answers, rankings and tests that were privatised one by one."""
     released, parameters = release["released"], release["privacy"]["parameters"]
     low, high = ends_of(draw)
     m, split = parts["longest"], draw.get("budget") == "per_user"
@@ -5800,34 +5802,34 @@ def around(function: str, x: Fraction) -> Bounds:
 
 
 def exp_bounds(x: Fraction) -> Bounds:
-    """Of e^x."""
+    """Bounds of e^x."""
     if x > LARGEST:
         raise ValueError(f"e^{float(x):g} is beyond what is computed here")
     return around("exp", x) if x >= -LARGEST else (NONE, exp_bounds(Fraction(-LARGEST))[1])
 
 
 def log_bounds(x: Fraction) -> Bounds:
-    """Of the natural logarithm of x > 0."""
+    """Bounds of the natural logarithm of x > 0."""
     if x <= 0:
         raise ValueError("a logarithm is of a number above 0")
     return around("ln", x)
 
 
 def sqrt_bounds(x: Fraction) -> Bounds:
-    """Of the square root of x >= 0."""
+    """Bounds of the square root of x >= 0."""
     low, high = around("sqrt", x)
     return max(NONE, low), high
 
 
 def density_bounds(x: Fraction) -> Bounds:
-    """Of the normal density e^(-x^2 / 2) / sqrt(2 pi)."""
+    """Bounds of the normal density e^(-x^2 / 2) / sqrt(2 pi)."""
     low, high = exp_bounds(-x * x / 2)
     return down(low / sqrt_bounds(2 * PI[1])[1]), up(high / sqrt_bounds(2 * PI[0])[0])
 
 
 @functools.lru_cache(1024)
 def tail_bounds(x: Fraction) -> Bounds:
-    """Of P(normal > x) = 1/2 - density(x) (x + x^3 / 3 + x^5 / (3 5) + ...), which falls in x."""
+    """Bounds of P(normal > x) = 1/2 - density(x) (x + x^3 / 3 + x^5 / (3 5) + ..), falling in x."""
     if x < 0:
         low, high = tail_bounds(-x)
         return 1 - high, 1 - low

@@ -319,7 +319,7 @@ def _without_ridge(evidence: NetEvidence, scores: Floats, ridge: float) -> _Undr
 
 
 def _curvature(evidence: NetEvidence, scores: Floats) -> Floats:
-    """Of the likelihood, without the ridge, shape (n, n)."""
+    """Curvature of the likelihood without the ridge, shape (n, n)."""
     probabilities = LOGISTIC.cdf(score_differences(scores))
     return laplacian(evidence.totals * probabilities * (1 - probabilities))
 

@@ -219,7 +219,7 @@ class Result:
 
     @classmethod
     def of(cls, rule: str, winners: Mask, possible: Mask) -> Result:
-        """Of a rule that always has a winner: it is sure if only one is possible."""
+        """Result of a rule that always has a winner: it is sure if only one is possible."""
         return cls(rule, winners, possible, int(possible.sum()) == 1)
 
 
@@ -306,7 +306,7 @@ def noise_reach(tail: float, deviation: float, kind: NoiseKind, draws: int, step
 
 
 def _laplace_cdf(standard: Floats, draws: int) -> Floats:
-    """Of a sum of Laplace variables of scale 1."""
+    """Distribution function of a sum of `draws` Laplace variables of scale 1."""
     size = np.abs(standard)
     if draws > 2:
         upper = np.exp(log_tail(size / math.sqrt(2 * draws), np.ones_like(size), draws))

@@ -301,7 +301,7 @@ class AnswerSums:
 
     @property
     def null_variance(self) -> Floats:
-        """Variance of a margin share that is 0: no share has more; 1 where nobody answered."""
+        """Variance of a margin share of 0, the largest of any share; 1 where nobody answered."""
         own = self.square / np.maximum(self.answers, 1)
         return np.asarray(np.where(self.answers > 0, own, 1.0))
 

@@ -269,7 +269,7 @@ def place_pairs(max_length: int) -> Iterator[tuple[int, int, int, int]]:
 
 
 def nets(length: int) -> Integers:
-    """Items below less items above, by place of a list."""
+    """Number of items below each place of a list, minus the number above."""
     return length - 1 - 2 * np.arange(length)
 
 

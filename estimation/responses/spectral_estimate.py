@@ -456,4 +456,6 @@ def _reach(
     variance = np.maximum(variance, 0)
     share = np.ones_like(variance)
     np.divide(noise, variance, out=share, where=np.abs(noise) < variance)
-    return np.asarray(error_quantile(np.clip(share, 0, 1), tail) * np.sqrt(variance))
+    reach = np.zeros_like(variance)  # what has no error is exact, even where a quantile is infinite
+    quantile = error_quantile(np.clip(share, 0, 1), tail)
+    return np.multiply(quantile, np.sqrt(variance), out=reach, where=variance > 0)

@@ -183,7 +183,7 @@ class _Epsilons:
 
 
 def check_signs(outcomes: Sequence[int], number: int | None) -> None:
-    """Refuse an outcome of 0; `number` is that of the answer with all of these outcomes."""
+    """Refuse an outcome of 0; `number`: the one answer that has all of these outcomes."""
     for at, outcome in enumerate(outcomes, start=1):
         if not outcome:
             which = at if number is None else number

@@ -1,4 +1,7 @@
-"""Registry of methods: a module in the folder of a family names its own in `METHODS`."""
+"""Registry of methods: a module in the folder of a family names its own in `METHODS`.
+
+Method `auto`, which chooses among those of a family, is of no family and stands here.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,66 @@ from pkgutil import iter_modules, walk_packages
 
 import hushrank.flows.methods
 from hushrank.estimation.common.central_noise import calibrate_look
-from hushrank.flows.config.method import Methods
+from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
+from hushrank.flows.config.responses import ResponsesConfig
+from hushrank.flows.config.row_rules import ASKED, TIE_MODEL
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.base import Calibrated, Method
+from hushrank.flows.methods.base import Calibrated, Choice, Method
 from hushrank.privacy.units import Unit
+
+
+def _rules_of_auto(config: Sections) -> Problems:
+    if isinstance(config.input, ResponsesConfig):
+        from hushrank.flows.methods.responses.least_noise import problems_of_tests
+
+        yield from problems_of_tests(config)
+
+
+class Auto(Method):
+    """The method of least noise that is right for the stated design.
+
+    It follows from public facts: the design, the catalogue, epsilon and the bounds. Each family
+    chooses among its own methods (`counts.least_noise`, `responses.least_noise`); only the one that
+    is asked is imported.
+    """
+
+    facts = MethodFacts(
+        name="auto",
+        summary="the method of least noise that suits the stated design, by public facts alone",
+        kind="comparisons",
+        also=("responses",),
+        units=(Unit.USER, Unit.COMPARISON),
+        rules=_rules_of_auto,
+        reads=(
+            "groups",
+            "model.anchors",
+            "model.bands",
+            "model.link",
+            "model.exposures",
+            "model.expected_comparisons",
+            "privacy.public_graph",
+            "input.columns.weight",
+            TIE_MODEL,
+            ASKED,
+        ),
+    )
+
+    def resolve(self, config: SurveyConfig) -> Choice:
+        """The candidate of least noise, and why.
+
+        Raises:
+            ConfigError: no candidate suits the configuration.
+        """
+        if isinstance(config.input, ResponsesConfig):
+            from hushrank.flows.methods.responses import least_noise as tests
+
+            return tests.of_least_noise(config)
+        from hushrank.flows.methods.counts import least_noise as comparisons
+
+        return comparisons.of_least_noise(config)
+
 
 KINDS = ("comparisons", "responses", "rankings")
 ROOM = hushrank.flows.methods.__name__
@@ -23,8 +80,7 @@ ROOM = hushrank.flows.methods.__name__
 def methods_in(folders: Iterable[str], package: str) -> Iterator[Method]:
     """The methods that modules in the folders of `package` name, and those in folders there."""
     for module in walk_packages(folders, f"{package}."):
-        if module.name != __name__:
-            yield from getattr(import_module(module.name), "METHODS", ())
+        yield from getattr(import_module(module.name), "METHODS", ())
 
 
 def _place(method: Method) -> tuple[int, bool, bool]:
@@ -52,11 +108,9 @@ class _Found(MutableMapping[str, Method]):
             local: if False, families are left out that are for unit `local` alone.
         """
         if self._waiting is None:
-            modules = list(iter_modules(hushrank.flows.methods.__path__, f"{ROOM}."))
+            modules = iter_modules(hushrank.flows.methods.__path__, f"{ROOM}.")
             self._waiting = [each.name for each in modules if each.ispkg]
-            for each in modules:
-                if not each.ispkg and each.name != __name__:
-                    self._add(getattr(import_module(each.name), "METHODS", ()))
+            self._add((Auto(),))
         for name in tuple(self._waiting):
             family = import_module(name)
             wanted = local or not getattr(family, "LOCAL", False)

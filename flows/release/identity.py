@@ -319,7 +319,7 @@ class Contents:
 
 
 def is_plain(file: InputFile) -> bool:
-    """Whether it is a file of this machine that is its own, so its bytes say what it is."""
+    """Whether it is a file of this machine and part of no table: its bytes say what it is."""
     return not file.digest and file.table is None and not is_remote(file.path)
 
 

@@ -168,7 +168,7 @@ def published(output: Place, release_id: str) -> tuple[Release, Place] | None:
 def show(folder: Place, output: Place) -> Place:
     """Put copies of an archived release on top of `output`, unless a later day is shown there.
 
-    In Cloud Storage nothing stands on top, so that a bucket can forbid to replace what is public.
+    In Cloud Storage there are no such copies, so that a bucket can forbid replacing public files.
 
     Returns:
         Where the release is to be seen.

@@ -156,7 +156,7 @@ def _number(settings: Settings, key: str, default: str) -> float:
 def _seconds(settings: Settings, key: str, default: str) -> float:
     """A duration as Flink writes it, such as `10 s`, `PT10S` or milliseconds without a unit.
 
-    0, of which somebody is told, if it is none.
+    Returns 0 for a text that is no duration; the caller says so.
     """
     text = settings.get(key, default).strip().lower()
     found = re.fullmatch(r"(?:pt)?([0-9]+(?:\.[0-9]+)?)\s*([a-zµ]*)", text)

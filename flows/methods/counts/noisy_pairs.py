@@ -499,7 +499,7 @@ class NoisyPairs(GroupedMethod):
 
 
 def _is_public(mechanism: CountMechanism) -> bool:
-    """Whether only who won is protected."""
+    """Whether only the winners are protected, and not who met whom."""
     return mechanism.public_graph_statement is not None
 
 

@@ -138,7 +138,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
     mechanism = RankingCountMechanism
 
     def calibrate(self, config: SurveyConfig) -> RankingCountMechanism:
-        """Noise for every entry of what is released; of groups, of each of them."""
+        """Noise for every released entry, of each group if there are groups."""
         refuse_too_many_items(config, self.facts, self.most_items)
         params = config.privacy.params()
         longest, below = longest_of(config), _below(config)
@@ -231,7 +231,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         )
 
     def sure_votes(self, mechanism: RankingCountMechanism) -> SureVotes | None:
-        """Of methods that count pairs."""
+        """Margins that a method which counts pairs calls sure; None: it counts none."""
         return sure_votes(mechanism) if self.facts.elections == "pairs" else None
 
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:

@@ -338,7 +338,7 @@ def write_proposal(proposal: ConfigProposal, target: Path) -> str:
         raise ConfigError(f"{target}: cannot be written ({error.strerror})") from None
     if not proposal.questions:
         return f"Wrote {target}. Next: hushrank validate {target}"
-    plan = f" (hushrank plan {target} says what each epsilon is worth)"
+    plan = f" (hushrank plan {target} --people N says what each epsilon is worth)"
     plan = plan if proposal.plannable else ""
     count = len(proposal.choices)
     marked = "1 line in it is" if count == 1 else f"{count} lines in it are"

@@ -378,3 +378,9 @@ def test_variances_that_rounding_left_below_zero_give_no_warning() -> None:
     with np.errstate(all="raise"):
         found = _reach(variance, noise, 0.025, quantile_at)
     np.testing.assert_allclose(found, [0, 0, 3, 0, 3], atol=1e-150)
+
+
+def test_a_quantile_without_end_reaches_nowhere_where_there_is_no_error() -> None:
+    with np.errstate(all="raise"):
+        found = _reach(np.array([0.0, 4.0]), np.zeros(2), 1e-21, lambda *_: np.full(2, np.inf))
+    assert found.tolist() == [0, np.inf]

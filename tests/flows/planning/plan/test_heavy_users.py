@@ -104,8 +104,8 @@ def test_the_command_takes_activity_and_says_the_gain(survey, command, monkeypat
     assert json.loads(printed)["weights_gain"] == pytest.approx(gain, rel=1e-4)
 
 
-def test_the_command_says_what_several_names_cost(survey, command, monkeypatch):
-    monkeypatch.setattr("hushrank.flows.planning.plan.survey.MOST", 12)
+@pytest.mark.usefixtures("each_survey_simulated_once")
+def test_the_command_says_what_several_names_cost(survey, command):
     survey.set(method="noisy-pairs", privacy__names_per_person=4)
     asked = ("plan", survey.config, "--people", 300, "--epsilon", 1, "--target", "order=0.1")
     code, printed = command(*asked, "--json")

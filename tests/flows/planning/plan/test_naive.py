@@ -49,6 +49,7 @@ def test_of_unequal_exposure_wins_say_little(many):
     assert scores[1].order > 0.95 > 0.8 > wins[1].order
 
 
+@pytest.mark.usefixtures("each_survey_simulated_once")
 def test_a_method_that_loses_is_named_with_both_shares(many, command):
     request = ("plan", many.config, "--people", 2_000, "--epsilon", "0.5", "--target", "order=0.2")
     code, printed = command(*request)

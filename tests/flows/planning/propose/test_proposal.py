@@ -88,9 +88,8 @@ def test_the_transcript(name, write):
     assert write_proposal(proposal, TARGET) == (
         f"{proposal.summary}\n"
         "Wrote survey.yaml; 4 lines in it are marked CHOOSE (the design, the items, epsilon,"
-        " answers a person). Next: fill in what is marked (hushrank plan survey.yaml says what each"
-        " epsilon is worth),"
-        " then hushrank validate survey.yaml"
+        " answers a person). Next: fill in what is marked (hushrank plan survey.yaml --people N"
+        " says what each epsilon is worth), then hushrank validate survey.yaml"
     )
     assert TARGET.read_text() == proposal.text
     assert proposal.text.count("# CHOOSE") == 4
