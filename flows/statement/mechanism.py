@@ -253,20 +253,15 @@ def group_sentences(mechanism: CountMechanism) -> Iterator[str]:
         of = "of all nights of the stream"
         bounds = "The bounds on a person's nights, and on their answers of a night, hold"
     across = f" {bounds} across all groups." if mechanism.params.unit is Unit.USER else ""
+    kept = f"apart for {len(groups.names)} groups{' and for all other answers' * groups.others}"
+    counts = "one of them only"
     if groups.most is not None:
+        kept = f"for {len(groups.names)} groups, which may overlap, and for all answers together"
         many = "one" if groups.most == 1 else f"{groups.most}"
-        yield (
-            f"Counts are kept for {len(groups.names)} groups, which may overlap, and for all"
-            f" answers together. An answer counts in {many} of the groups at most and once in the"
-            f" whole, and the noise hides a change of any answers in any groups: {cost} is paid"
-            f" once for all rankings {of} together.{across}"
-        )
-        return
+        counts = f"{many} of the groups at most and once in the whole"
     yield (
-        f"Counts are kept apart for {len(groups.names)} groups"
-        f"{' and for all other answers' * groups.others}. An answer counts in one of them only, and"
-        f" the noise hides a change of any answers in any groups: {cost} is paid once for all"
-        f" rankings {of} together.{across}"
+        f"Counts are kept {kept}. An answer counts in {counts}, and the noise hides a change of any"
+        f" answers in any groups: {cost} is paid once for all rankings {of} together.{across}"
     )
 
 
