@@ -407,6 +407,27 @@ def _problems_of_grouped_rankings(
         yield "groups.column", f"{column} is a column of the ranking already; name another"
 
 
+def _problems_of_ungrouped(config: Sections, methods: Methods) -> Problems:
+    """Refuse groups beside a method that ranks all rows together only."""
+    kind = config.input.kind
+    able = " or ".join(
+        name
+        for name, each in methods.items()
+        if each.uses("groups") and kind == each.kind and not each.also
+    )
+    needed = (
+        "needs a method that releases counts, from which every group is ranked at one"
+        f" epsilon: write method: {able}; or remove it"
+    )
+    if kind == "rankings":
+        needed = (
+            f"does not go with method: {config.method}, whose counts are of all rankings"
+            f" together; write method: {able}, or run a job for each group, at a cost of its"
+            " own, or remove it"
+        )
+    yield "groups", needed
+
+
 def problems_of_groups(config: Sections, methods: Methods) -> Problems:
     """Refuse jobs whose rows cannot be ranked by group, or count where no group is."""
     rows, groups = config.input, config.groups
@@ -417,23 +438,7 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
     if groups is None:
         return
     if not methods[config.method].uses("groups"):
-        kind = config.input.kind
-        able = " or ".join(
-            name
-            for name, each in methods.items()
-            if each.uses("groups") and kind == each.kind and not each.also
-        )
-        needed = (
-            "needs a method that releases counts, from which every group is ranked at one"
-            f" epsilon: write method: {able}; or remove it"
-        )
-        if kind == "rankings":
-            needed = (
-                f"does not go with method: {config.method}, whose counts are of all rankings"
-                f" together; write method: {able}, or run a job for each group, at a cost of its"
-                " own, or remove it"
-            )
-        yield "groups", needed
+        yield from _problems_of_ungrouped(config, methods)
         return
     if groups.districts is not None and not methods[config.method].uses(DISTRICTS):
         users = " or ".join(name for name, each in methods.items() if each.uses(DISTRICTS))
