@@ -28,7 +28,6 @@ from hushrank.transforms.common.catalogue import (
     bare,
     integers_in,
 )
-from hushrank.transforms.common.group_sets import Sets, sets_of
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
     Words,
@@ -85,6 +84,8 @@ class Comparisons:
         weight: shape (m,), what each row counts, in integer units; None: one comparison each.
         covariates: shape (m,), uint64 words of `estimation.common.covariates` as they speak for the
             left item; None where rows have none.
+        sets: shape (m,), the groups in which a row counts, bit k for group k; None where groups do not
+            overlap.
     """
 
     left: Codes
@@ -95,7 +96,7 @@ class Comparisons:
     group: GroupCodes | None = None
     weight: Units | None = None
     covariates: NDArray[np.uint64] | None = None
-    sets: Sets | None = None
+    sets: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -186,6 +187,8 @@ def encode_comparisons(
     if columns.group is not None and groups is not None:
         group = groups.codes(batch[columns.group])
     if columns.sets is not None and groups is not None:
+        from hushrank.transforms.common.group_sets import sets_of
+
         sets, broken = sets_of(batch, columns.sets, groups)
         rules = [*rules, *broken]
     if columns.weight is not None:

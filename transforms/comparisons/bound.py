@@ -19,7 +19,6 @@ from hushrank.privacy.keyed_hash import Block, Hashes, KeyedHash
 from hushrank.privacy.row_weights import FACTOR_BITS, RowFactors, Units
 from hushrank.privacy.units import UNITS
 from hushrank.transforms.common.encode import Comparisons, Outcomes
-from hushrank.transforms.common.group_sets import first_groups
 from hushrank.transforms.common.schema import Ties, take_lists
 from hushrank.transforms.common.sorting import (
     Mask,
@@ -209,6 +208,8 @@ def one_row_an_event(
     first[by_event.repeats] = False
     run, contradicts = number_runs(first), np.zeros(int(first.sum()), np.bool_)
     if most_groups is not None and rows.more is not None and len(rows):
+        from hushrank.transforms.common.group_sets import first_groups
+
         united = np.bitwise_or.reduceat(rows.more, np.flatnonzero(first))
         rows.more[:] = first_groups(united, most_groups)[run]
     for word in (rows.content, rows.more):  # these words hold a pair's group and outcome
