@@ -84,8 +84,8 @@ class Comparisons:
         weight: shape (m,), what each row counts, in integer units; None: one comparison each.
         covariates: shape (m,), uint64 words of `estimation.common.covariates` as they speak for the
             left item; None where rows have none.
-        sets: shape (m,), the groups in which a row counts, bit k for group k; None where groups do not
-            overlap.
+        sets: shape (m,), the groups in which a row counts, bit k for group k; None where groups do
+            not overlap.
     """
 
     left: Codes
