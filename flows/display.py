@@ -27,7 +27,7 @@ from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.election import election_lines
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.released import effect_sentences, tie_sentence
-from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
+from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text, with_unit
 from hushrank.flows.release.sheet_report import (
     BookletRecord,
     differences_sentence,
@@ -40,6 +40,7 @@ from hushrank.flows.release.wording import (
     certainty,
     chance_text,
     groups_note,
+    interval_headings,
     rank_interval,
     robustness_sentences,
     verdict,
@@ -241,11 +242,9 @@ def ranking_table(release: Release) -> Table:
     table.add_column("place")
     table.add_column("item")
     table.add_column(WORDS[release.scale].heading.lower(), justify="right")
-    at_once, measured = release.says("low_all"), not release.is_order
-    if measured:
-        table.add_column("95 % alone" if at_once else "95 % interval")
-    if at_once and measured:
-        table.add_column("95 % all at once")
+    at_once = release.says("low_all")
+    for heading in () if release.is_order else interval_headings(release):
+        table.add_column(heading)
     table.add_column("rank" if at_once else "rank, 95 %")
     if release.says("p_best"):
         table.add_column(f"P({WORDS[release.scale].first})", justify="right")
@@ -260,13 +259,12 @@ def ranking_table(release: Release) -> Table:
 
 def _cells(release: Release, line: RankedItem, decimals: int) -> tuple[str, ...]:
     scale = release.scale
-    unit = WORDS[scale].unit
     cells = [score_text(scale, line.score, decimals)]
     if not release.is_order:
         cells.append(interval_text(scale, line, decimals))
     if release.says("low_all") and not release.is_order:
         cells.append(interval_text(scale, line.at_once, decimals))
-    cells = [f"{cell}{unit}" for cell in cells] + [rank_interval(line)]
+    cells = [with_unit(scale, cell) for cell in cells] + [rank_interval(line)]
     return (*cells, chance_text(line.p_best)) if release.says("p_best") else tuple(cells)
 
 

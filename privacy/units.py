@@ -52,6 +52,31 @@ UNITS = 1_000  # integer units of a comparison, where rows have weights
 MOST_WEIGHT = 30  # largest for which squared weights of ten billion rows add up within 63 bits
 
 
+MOST_NAMES_FOUND = 100  # most names of items that a person may write and that count
+MOST_SHARE_OF_NAMES = 0.5  # of rho: more would leave the ranking the smaller part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovery:
+    """Parts of a guarantee where names of items are released first (`privacy.discovered_names`).
+
+    Attributes:
+        epsilon, delta: guarantee of names and ranking together.
+        rho: zCDP parameter of the noise in the weights of names.
+        rest: that of all that is drawn afterwards.
+        delta_names: most probability with which a name of one person alone is published; a part of
+            `delta`.
+        most_names: c, the most distinct names of one person that count.
+    """
+
+    epsilon: float
+    delta: float
+    rho: float
+    rest: float
+    delta_names: float
+    most_names: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyParams:
     """Guarantee of one release and the bounds that it rests on.
@@ -75,6 +100,8 @@ class PrivacyParams:
         look_unlisted: whether that look also counts who names an item that is not listed.
         names_per_person: k, the most user names of one person; the guarantee is of any k names
             together, and the bounds are of each name.
+        discovery: names of items that are released first; `rho` is what is left for the rest. None:
+            the items are public.
 
     Raises:
         ValueError: a field breaks one of these rules; the text names field, rule and value.
@@ -94,6 +121,7 @@ class PrivacyParams:
     bounding: Bounding = Bounding.LEAVE_OUT
     max_weight: float | None = None
     names_per_person: int = 1
+    discovery: Discovery | None = None
 
     def __post_init__(self) -> None:
         if self.unit is Unit.LOCAL:

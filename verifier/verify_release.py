@@ -186,7 +186,7 @@ FORMAT = 1  # `hushrank_certificate`: of certificate.json, release.json and the 
 FORMS_TEXT = """
 release.json: release_id=text created=time night?=date name=text about?=about job=text method=text
     code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
-    ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look
+    ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look found?=found
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
     dif?=[differences] fit?=[item-fit]
     personal?=personal election?=election precincts?=precincts robustness?=[robustness]
@@ -202,6 +202,7 @@ group: name=text own=number informative=bool ranking=[line*n] released=<released
 effect: name=text scale=number~ estimate=number low=open high=open
 look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
     noise_scale=number people?=count~ unlisted?=int~
+found: weights={item:number} threshold=number noise_scale=number
 ties: model=text parameter=open low=open high=open equals=number equals_low=number
     equals_high=number
 booklet: name=text~ kr20=reliability~ separation=reliability~ ability=[number] error=[number]
@@ -357,6 +358,7 @@ cost: epsilon=fraction delta=fraction rho=fraction~ l2_squared=count
 law: kind=text scale=fraction step=fraction
 sensitivity: l1=size l2_squared=size
 discrete-laplace | discrete-gaussian | none: *draw entries=count~ sensitivity=sensitivity law=law
+gaussian-threshold: *draw entries=count~ sensitivity=sensitivity law=law threshold=count
 objective-perturbation-laplace | objective-perturbation-gaussian: *draw loss=loss norm=norm
     sensitivity=fraction scale=fraction ridge=fraction share=fraction determinant_epsilon=fraction
     constants=text public_graph=bool laws=[law] cover=cover~
@@ -411,6 +413,7 @@ transform: type=text
 *law-of-answers: mechanism=text what=text derivation=path at_source=bool
 *draw: mechanism=text what=text derivation=path formula=[text] inputs=inputs cost=cost
 *any-job: look_epsilon?=number look_noise_scale?=number method_chosen_because?=text
+    names_rho?=number names_delta?=number names_of_a_person?=count ranking_rho?=number
 """
 
 
@@ -760,6 +763,12 @@ def numbers_of(draw: Document, release: Document) -> dict[str, tuple[Any, Any]]:
     scale = fraction(law["scale"]) * fraction(law["step"])
     if derivation == "votes_sensitivity":
         return {"scale of the look": (scale, at(release, "look.noise_scale"))}
+    if derivation == OF_NAMES:
+        least = draw["threshold"] * fraction(law["step"])
+        return {
+            "scale of the weights of names": (scale, at(release, "found.noise_scale")),
+            "threshold of names": (least, at(release, "found.threshold")),
+        }
     if derivation in ("exposures_sensitivity", "calibrate_covariate_mle"):
         stated = privacy["parameters"].items()
         scales = [stored(value) for name, value in stated if name.endswith("_noise_scale")]
@@ -778,7 +787,8 @@ def check_facts(certificate: Document, release: Document, say: Findings) -> None
     bits = {source for sources in (certificate["bits"] or {}).values() for source in sources}
     unsafe = f"the release is called safe, and its random bits came from {', '.join(bits)}"
     say.check(not (release["safe"] and bits - {"system", "opendp"}), wrong=unsafe)
-    wanted = [certificate["domain"]["catalogue_sha256"]]
+    wanted = [] if release.get("found") else [certificate["domain"]["catalogue_sha256"]]
+    wanted += [FOUND_BY] * (release.get("found") is not None)
     if release["privacy"]["parameters"].get("public_graph"):
         wanted.append(release["privacy"]["parameters"].get("public_graph_statement"))
     if central and guarantee["adjacency"] == "replace-one":
@@ -823,6 +833,8 @@ KIND_OF["auto"] = tuple(  # which takes one of these
         )
     )
 )
+OF_NAMES = "names_sensitivity"
+BEFORE = ("votes_sensitivity", OF_NAMES)  # draws before those of the ranking
 LAWS_OF = {  # by which what is privatised one by one may be drawn
     "private-sums": ("randomised-response", "laplace-response"),
     "randomised-answers": ("randomised-response",),
@@ -900,6 +912,7 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
         q, sums = len(release["effects"]), len(released["of_effects"])
         sizes = zip(SUMS, (n, n * q, sums), strict=True)
         needed += [(f"calibrate_covariate_mle {name}", size) for name, size in sizes if size]
+    needed += [(OF_NAMES, None)] * (release.get("found") is not None)
     look = release.get("look")
     return [*needed, *([] if look is None else [("votes_sensitivity", 2 + counts_items(release))])]
 
@@ -943,15 +956,12 @@ OVERLAPPING = ("win-counts", "win-loss-counts", "pair-counts", "tie-counts")
 def check_extras(certificate: Document, release: Document) -> None:
     """That no part of a release stands beside numbers that it cannot be made of."""
     kind, domain = release["released"]["kind"], certificate["domain"]
+    if domain["bounds"].get("groups_per_answer") and kind not in OVERLAPPING:
+        raise Wrong(f"{kind} have no groups that overlap, and the certificate states some")
     grouped = kind in GROUPED and not is_weighted(certificate)
     for name, found, made_of_it in (
         ("groups", bool(release.get("groups") or domain["groups"]), grouped),
         ("other_rows", domain["other_rows"], bool(domain["groups"])),
-        (
-            "groups that overlap",
-            domain["bounds"].get("groups_per_answer") is not None,
-            kind in OVERLAPPING and bool(domain["groups"]) and domain["stream"] is None,
-        ),
         ("ties", release.get("ties") is not None, kind == "tie-counts"),
         ("test", release.get("test") is not None, kind in OF_SHEETS),
         ("dif", release.get("dif") is not None, kind in OF_SHEETS and bool(domain["groups"])),
@@ -1479,10 +1489,12 @@ STATED_NUMBERS = (
     "how often items or pairs are compared: a file of public numbers, of which this is the digest"
     " (sorted pairs of item and number, as JSON)"
 )
+FOUND_BY = "the rules by which names of items are found"
 ASKED_PAIRS = "the pairs that were asked about: digest of sorted pairs of sorted names, as JSON"
 VERSION_OF_ROWS = "the version of the rows, a name that the operator gave them"
 FACTS_STATED = {
     ASKED_PAIRS,
+    FOUND_BY,
     "the items, none of which was made from the answers",
     "the groups that have rankings of their own",
     "the groups that have counts of their own",
@@ -1507,6 +1519,7 @@ def parameters_of(certificate: Document, release: Document) -> Document:
     draw, found = certificate["draws"][-1], dict[str, Any]()
     by_name = {named(each)[0]: each for each in certificate["draws"]}
     look, pairs = by_name.get("votes_sensitivity"), n * (n - 1) // 2
+    found |= parameters_of_names(by_name.get(OF_NAMES), draw)
     found["look_epsilon"] = look and fraction(look["cost"]["epsilon"])
     found["look_noise_scale"] = look and fraction(look["law"]["scale"])
     if kind in ("win-counts", "win-loss-counts", "pair-counts"):
@@ -1549,6 +1562,15 @@ def parameters_of(certificate: Document, release: Document) -> Document:
     if kind in LAWS_OF:
         found |= parameters_of_local(draw, certificate, release)
     return found
+
+
+def parameters_of_names(names: Document | None, main: Document) -> Document:
+    """The same of names of items that were drawn before their ranking, if any were."""
+    if names is None:
+        return dict.fromkeys(("names_rho", "ranking_rho", "names_of_a_person", "names_delta"))
+    rho, rest = (fraction(each["cost"]["rho"]) for each in (names, main))
+    told = {"names_rho": rho, "ranking_rho": rest, "names_of_a_person": names["inputs"]["c"]}
+    return {**told, "names_delta": fraction(names["cost"]["delta"])}
 
 
 def tie_rule(settings: Document) -> str | None:
@@ -1633,12 +1655,14 @@ def is_same(one: Any, other: Any) -> bool:
 def check_numbers(certificate: Document, release: Document, say: Findings) -> None:
     """That numbers of the mechanism, of the look and of the stream are those that follow from the
     draws; and that tables hold nothing where nothing is counted."""
-    main = next(each for each in certificate["draws"] if derivation_of(each) != "votes_sensitivity")
+    main = next(each for each in certificate["draws"] if derivation_of(each) not in BEFORE)
     told = numbers_of_noise(main, release)
     for name, value in parameters_of(certificate, release).items():
         told[f"parameters.{name}"] = release["privacy"]["parameters"].get(name), value
     if release.get("look") is not None:
         told |= numbers_of_look(certificate, release)
+    if (names := release.get("found")) is not None:
+        told["every found name reaches the threshold"] = reached(names), True
     if release.get("stream"):
         told |= numbers_of_night(certificate, release, main["law"])
     if release["released"]["kind"] == "precinct-counts":
@@ -1819,6 +1843,11 @@ def numbers_of_noise(main: Document, release: Document) -> Told:
     if "laws" in main and main["mechanism"] not in LOCAL:
         found["laws of the noise"] = len(main["laws"]), 2 if release.get("effects") else 1
     return found
+
+
+def reached(names: Document) -> bool:
+    """Whether the weight of every name that was found is large enough."""
+    return all(weight >= names["threshold"] for weight in names["weights"].values())
 
 
 def numbers_of_look(certificate: Document, release: Document) -> Told:
@@ -2152,8 +2181,8 @@ def bundle_of(certificate: Document) -> Bundle:
     guarantee, domain = certificate["guarantee"], certificate["domain"]
     bounds, unit = domain["bounds"], guarantee["unit"]
     overlap = bounds.get("groups_per_answer") or 0
-    if overlap > len(domain["groups"]):
-        raise Wrong("an answer counts in more groups than there are")
+    if overlap > len(domain["groups"]) or (overlap and domain["stream"]):
+        raise Wrong("an answer counts in more groups than there are, or in several on many nights")
     if unit == "user" and bounds["max_contributions"] is None:
         raise Wrong("nothing bounds the rows of a person: max_contributions is missing")
     return Bundle(
@@ -2498,11 +2527,12 @@ def count_norms(
     if released.get("row_weight", heavy) != heavy and "look" not in derivation:
         raise Wrong(f"a row adds {released['row_weight']} to what was published, not {heavy}")
     if derivation in PLAIN:  # a row adds to so many groups, and to the whole
-        norms = PLAIN[derivation](b)
-        return (b.most + 1) * norms[0], (b.most + 1) * norms[1]
+        l1, l2_squared = PLAIN[derivation](b)
+        return (b.most + 1) * l1, (b.most + 1) * l2_squared
     if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one, and of
-        moved = b.sides + counts_items(release)  # a third one, to which it adds one at most
-        return moved, moved
+        return (b.sides + counts_items(release),) * 2  # a third one, to which it adds one at most
+    if derivation == OF_NAMES:  # d names of a person add 2^20 / sqrt(d) to each, rounded down
+        return b.sides * inputs["c"] * math.isqrt(2**40 // inputs["c"]), b.sides * 2**40
     if derivation == "stream_sensitivity":
         return stream_norms(b, inputs["coefficients"], certificate["domain"]["stream"], release)
     if derivation == "weighted_sensitivity":
@@ -2538,7 +2568,7 @@ def step_of(draw: Document, b: Bundle) -> Fraction:
     if derivation == "calibrate_covariate_mle":
         kinds = (1, 64, 4096)  # of covariates in 1/64, which 0, 1 or 2 times are a factor
         return Fraction(1, 4096 * kinds[draw["inputs"]["kind"]] * b.weight)
-    return Fraction(1, 2**20) if derivation == "stream_sensitivity" else ONE
+    return Fraction(1, 2**20) if derivation in ("stream_sensitivity", OF_NAMES) else ONE
 
 
 def derivation_of(draw: Document) -> str:
@@ -2558,20 +2588,42 @@ class Loss:
     gaussian: tuple[tuple[int, Fraction], ...] = ()
 
 
+MOST_NAMES = 100
+
+
+def most_names(release: Document) -> int:
+    """How many names of a person count."""
+    most: int = release["privacy"]["parameters"]["names_of_a_person"]
+    if not 1 <= most <= MOST_NAMES:
+        raise Wrong(f"{most} names of a person count, and none has more than {MOST_NAMES}")
+    return most
+
+
+def alone_delta(draw: Document) -> Fraction:
+    """Upper bound of the chance that a name of one person alone is published.
+
+    A person with t such names gives each at most 1 / sqrt(t); of their noise one of t reaches the
+    rest of the threshold, the tail of the discrete Gaussian being below that of the normal, a unit
+    further in ([CKS20], Proposition 25)."""
+    scale, worst = fraction(draw["law"]["scale"]), NONE
+    for t in range(1, draw["inputs"]["c"] + 1):
+        apart = draw["threshold"] - math.isqrt(2**40 // t) - 1
+        worst = max(worst, t * tail_bounds(down(apart / scale))[1])
+    return worst
+
+
 def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundle) -> Document:
     """The integers that a sensitivity has to start from, by the names that its formula uses."""
     derivation, released = derivation_of(draw), release["released"]
     law, terms = draw.get("law"), certificate["domain"]["stream"]
     of_unit: Document = {"n": b.items, "L": b.rows, "c": b.cap or b.rows, "sides": b.sides}
     of_unit["distinct"] = int(b.distinct)
-    counted = {**of_unit, "row_weight": b.weight, "groups": b.groups}
-    if b.most:
-        counted["overlap"] = b.most
+    counted = {**of_unit, "row_weight": b.weight, "groups": b.groups, **overlap_of(b)}
     named = DERIVATION_OF.get(released["kind"], "")
     if named == "win_loss_sensitivity" and derivation != "votes_sensitivity" and not b.earlier:
         counted["searched"] = [*searched(b.items, b.most_rows())] if is_searched(b) else []
-    if derivation == "votes_sensitivity":
-        return {"sides": b.sides} | ({"unlisted": 1} if counts_items(release) else {})
+    if derivation in BEFORE:
+        return {"sides": b.sides, **inputs_before(derivation, release)}
     if derivation == "tie_counts_sensitivity":  # ties are not split
         return {**counted, "row_weight": 1}
     if derivation == "weighted_sensitivity":
@@ -2610,6 +2662,18 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         own |= {name: draw["inputs"][name] for name in ("kind", "moved")}  # see `count_norms`
         return {**of_unit, **own, "row_weight": b.weight}
     return counted
+
+
+def overlap_of(b: Bundle) -> Document:
+    """The most groups of a row; nothing where groups do not overlap."""
+    return {"overlap": b.most} if b.most else {}
+
+
+def inputs_before(derivation: str, release: Document) -> Document:
+    """Those of names that people wrote, or of a look that counts unlisted items."""
+    if derivation == OF_NAMES:
+        return {"c": most_names(release)}
+    return {"unlisted": 1} if counts_items(release) else {}
 
 
 def inputs_of_weights(
@@ -2669,6 +2733,8 @@ def count_loss(draw: Document, certificate: Document, release: Document) -> Loss
             f" certificate says {told[0]} and {told[1]}"
         )
     law, scale = draw["law"], fraction(draw["law"]["scale"])
+    if draw["mechanism"] == "gaussian-threshold" and law["kind"] == "gaussian" and scale:
+        return Loss(delta=alone_delta(draw), gaussian=((told[1], scale**2),))
     if law["kind"] not in ("laplace", "gaussian") or draw["mechanism"] != f"discrete-{law['kind']}":
         raise Wrong(f"{what} got no noise, or noise of another law than its name says")
     if law["kind"] == "gaussian":
@@ -3283,7 +3349,8 @@ EVENTS = {
     *("open", "terms", "reserve", "draw", "stop", "commit", "cancel", "unsafe", "alert", "accept"),
 }
 STEPS = {  # an attempt's states before an event, and its state after it
-    "draw": ({"reserved", "running"}, "drawn"),
+    "names": ({"reserved"}, "found"),  # a draw of names of items; that of their ranking follows
+    "draw": ({"reserved", "running", "found"}, "drawn"),
     "stop": ({"reserved"}, "stopped"),
     "commit": ({"drawn"}, "committed"),
     "cancel": ({"reserved"}, "cancelled"),
@@ -3337,13 +3404,15 @@ def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
         own = last.get(name)
         wrong = f"line {entry['seq']} of the ledger ({event}) cannot follow the lines above it"
         if event != "reserve":
-            before, after = STEPS[event]
+            before, after = STEPS["names" if entry.get("names") else event]
             if own is None or own["state"] not in before or entry["attempt"] != own["attempt"]:
                 raise Wrong(wrong)
             own["state"] = after
             if after == "cancelled" and last_draw > own["seq"]:
                 own["seen"] = time
-            if after in ("drawn", "stopped"):
+            if after == "found" and (own.get("stream") or own.get("of")):
+                raise Wrong(wrong)
+            if after in ("found", "drawn", "stopped"):
                 own |= {"drawn": time, "spend": entry.get("spend", own["spend"])}
             if after == "drawn" and own.get("stream"):
                 own["state"] = "ended"
@@ -4338,6 +4407,7 @@ def alpha_of(released: Document, variance: float) -> float:
 
 
 MOST_WRONG = 3  # differences of a table that are told
+ENDS = ("low", "high", "low_all", "high_all", "share_low", "share_high")  # of intervals
 COLUMNS = ("rank", "item", "score", "low", "high", "rank_low", "rank_high", "group")
 
 
@@ -4515,7 +4585,7 @@ def compare_table(content: bytes, lines: Iterable[Document], needed: Sequence[st
         cells += [
             f"{column} of {next(iter(line.values()))} is {short(cell)}"
             for column, cell in zip(header, row, strict=False)
-            if column in line and not same_cell(cell, line[column])
+            if column in line and not same_cell(cell, line[column], column)
         ]
     wrong = [f"{n_rows} lines, not {n_lines}"] if n_rows != n_lines else []
     wrong += [f"no column {name}" for name in needed if name not in header]
@@ -4524,8 +4594,10 @@ def compare_table(content: bytes, lines: Iterable[Document], needed: Sequence[st
     return wrong + cells
 
 
-def same_cell(cell: str, value: Any) -> bool:
-    """Whether a cell of a table shows this value."""
+def same_cell(cell: str, value: Any, column: str) -> bool:
+    """Whether a cell of a table shows this value; an end that is infinite may be empty."""
+    if cell == "" and column in ENDS:
+        return value is None or math.isinf(float(value))
     if isinstance(value, float):
         return cell in (f"{value:.6f}", f"{value:g}", f"{value}")
     return cell in ("" if value is None else f"{value}", f"'{value}")  # '= is no formula
@@ -4691,15 +4763,25 @@ look unlisted user: The look also told how many people gave an answer with an it
     listed, with noise of the same law.
 look unlisted -user: The look also told how many rows name an item that is not listed, with noise of
     the same law.
+found: The items are names that people wrote. At most {most_names} distinct names of each person
+    count, chosen at random; where a person wrote d of them, each gets the weight 1 / sqrt(d). The
+    sum of the weights of each name got discrete Gaussian noise, which gives zCDP with rho =
+    {names_rho}, and a name is published only if its noisy sum reaches a public threshold.
+found: A name that one person alone wrote is published with a probability of at most {names_delta},
+    a part of delta. The rest of the budget, rho = {ranking_rho}, pays for the ranking of these
+    names.
 public: Only who won is protected, not who compared what. That this is public is stated by the
     operator: “{stated}”.
 counts -stream: Every {entry}, zeros included, got its own discrete {law} noise of scale {scale}
     (standard deviation {deviation}); {computed}.
 counts -stream laplace: The scale is sensitivity / epsilon: such a change moves the counts by at
     most {l1} altogether (l1 norm), and {l1} / {own_epsilon} = {l1_over_epsilon}.
-counts -stream gaussian: Such a change moves the counts by at most {l2} as a vector (l2 norm, the
-    sensitivity). Epsilon and delta are those of discrete Gaussian noise of this scale. It also
-    gives zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
+counts -stream gaussian found: Such a change moves the counts by at most {l2} as a vector (l2 norm,
+    the sensitivity). With the noise of the names it gives epsilon and delta; by itself it gives
+    zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
+counts -stream gaussian -found: Such a change moves the counts by at most {l2} as a vector (l2
+    norm, the sensitivity). Epsilon and delta are those of discrete Gaussian noise of this scale. It
+    also gives zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
 stream metered: At most {metered_rows} of a person's answers count on all {nights} nights of the
     stream together{burst_of}. Answers of a person on the same two items count at most {pair_once}.
     Other answers are left out.
@@ -4901,11 +4983,16 @@ central user -names: A person who appears under several user names: each name is
     were a person.
 central user names: A person who appears under more than {names} user names: only {names} of them
     are protected together. The operator states that people have no more.
+found: Names that many people agree on, or one person with many accounts writes: any text can be
+    made to appear, a name of a person or an address too. Texts that must not appear are denied
+    beforehand (items.discover.deny).
 -none: What holds for people in general: what most people answer says something about those who did
     not take part as well.
 -none: Other releases from answers of the same people, {of_night}
--none: What is public anyway: the list of items, the configuration, when the run took place, how
-    long it took and how large its files are.
+-none found: What is public anyway: the rules by which items were found, the configuration, when the
+    run took place, how long it took and how large its files are.
+-none -found: What is public anyway: the list of items, the configuration, when the run took place,
+    how long it took and how large its files are.
 -none: The answers themselves, from anybody who can read the input or the confidential folder.
 large: Much in practice: epsilon = {whole_epsilon} allows a factor of {large_odds}.
 stream metered: On which night each person counted last, how many of their answers counted, and on
@@ -5291,7 +5378,7 @@ def parts_of(certificate: Document, release: Document) -> Parts:
     if guarantee["epsilon"] == "inf":
         return Parts({}, {"none"})
     epsilon, delta = (float(exactly(guarantee[name])) for name in ("epsilon", "delta"))
-    draw = next(each for each in certificate["draws"] if "votes_" not in each["derivation"])
+    draw = next(each for each in certificate["draws"] if derivation_of(each) not in BEFORE)
     values: Document = {
         "epsilon": digits(epsilon),
         "whole_epsilon": digits(epsilon),
@@ -5309,7 +5396,7 @@ def parts_of(certificate: Document, release: Document) -> Parts:
     tags = {guarantee["unit"], kind, str(guarantee["adjacency"])}
     parts = Parts(values, tags | tags_of(draw, certificate, release))
     parts.tags.update(["large"] * (epsilon > 10) + ["delta"] * (delta > 0))
-    for tell in (tell_local,) if local else (tell_look, tell_draw, tell_stream):
+    for tell in (tell_local,) if local else (tell_look, tell_names, tell_draw, tell_stream):
         tell(parts, draw, certificate, release)
     if kind == "scores":
         tell_scores(parts, draw, certificate, release)
@@ -5383,6 +5470,17 @@ def tell_look(parts: Parts, draw: Document, certificate: Document, release: Docu
         rest -= took
         parts["look"], parts["rest"], parts["asked"] = digits(took), digits(rest), asked
     parts |= {"own_epsilon": digits(rest), "left": float(rest)}
+
+
+def tell_names(parts: Parts, draw: Document, certificate: Document, release: Document) -> None:
+    """Of names of items that were drawn first."""
+    for each in certificate["draws"]:
+        if derivation_of(each) == OF_NAMES:
+            parts.tags.add("found")
+            parts["names_rho"] = digits(fraction(each["cost"]["rho"]))
+            parts["names_delta"] = digits(fraction(each["cost"]["delta"]))
+            parts["most_names"] = each["inputs"]["c"]
+            parts["ranking_rho"] = digits(fraction(draw["cost"]["rho"]))
 
 
 def tell_draw(parts: Parts, draw: Document, certificate: Document, release: Document) -> None:

@@ -47,7 +47,7 @@ from hushrank.flows.ledger.local_file import LedgerFile, Snapshot, create_privat
 from hushrank.flows.nights.nights import lock_of_nights, one_at_a_time
 from hushrank.flows.release.archive import RELEASES, SUMS, archived, make_whole
 from hushrank.flows.release.publish import check_output, show
-from hushrank.flows.run.confidential_folder import DRAWN_FILE, check_confidential
+from hushrank.flows.run.confidential_folder import DRAWN_FILE, NAMES_FILE, check_confidential
 from hushrank.flows.run.context import code_version, ledger_of
 from hushrank.flows.run.job import check_places, inputs_of
 from hushrank.flows.run.stream_night import LAW_FILE, STREAM_FOLDER
@@ -61,7 +61,10 @@ from hushrank.transforms.storage.places import (
 )
 from hushrank.transforms.streams.stream_folder import KEY_FILE, RELEASED, nights_of
 
-_IN_THE_MIDDLE = (ReleaseState.RESERVED, ReleaseState.DRAWN, ReleaseState.STOPPED)
+_IN_THE_MIDDLE = (
+    *(ReleaseState.RESERVED, ReleaseState.FOUND),
+    *(ReleaseState.DRAWN, ReleaseState.STOPPED),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +185,7 @@ def _accounts(book: Book, ledger: Ledger) -> list[Account]:
     ]
 
 
-_FOR_GOOD = (DRAWN_FILE, LAW_FILE, KEY_FILE)
+_FOR_GOOD = (DRAWN_FILE, NAMES_FILE, LAW_FILE, KEY_FILE)
 
 
 class _Backed(LedgerFile):

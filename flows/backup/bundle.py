@@ -34,6 +34,7 @@ from hushrank.flows.release.archive import ALL_FILES, SUMS, archived
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     FAILED_FILE,
+    NAMES_FILE,
     is_unfinished,
     names_by_release,
     unmarked_path,
@@ -120,7 +121,7 @@ def _of_area(area: Place, accounts: Sequence[Account]) -> Files:
 def _of_release(area: Place, attempt: Attempt, names: set[str]) -> Files:
     """Return the noisy result of a release; its name is temporary if a run died after the mark."""
     work = area / attempt.release_id
-    wanted = [name for name in (DRAWN_FILE, FAILED_FILE) if name in names]
+    wanted = [name for name in (DRAWN_FILE, NAMES_FILE, FAILED_FILE) if name in names]
     if attempt.result is not None and is_unfinished(work, attempt.result):
         wanted.append(unmarked_path(work, attempt.result).name)
     yield from _existing(work, f"{AREA}/{attempt.release_id}", wanted)

@@ -122,8 +122,9 @@ class CollectConfig(Section):
             None: 10, or all there are; for `ask: ranking` half of the items shown. Of private
             rankings `privacy.pairs` says it.
         shown: for rankings: how many items a respondent puts in order; None: all, at most 30.
-        start_epsilon: where the slider stands that chooses an epsilon; None: 1, or the end of
-            `privacy.epsilon_range` that is nearest.
+        start_epsilon: epsilon that is chosen before anybody chooses, one of
+            `privacy.epsilon_levels`; None: the one nearest to 1. With `privacy.epsilon_range` the
+            page offers four epsilons of it, and the nearest of them is chosen.
         no_is_right: for test items: those whose right answer is no. The page shows them to whoever
             looks into it.
         languages: languages of the page; the first is for people who have none of them.
@@ -330,6 +331,13 @@ def _problems_of_epsilon(
             "collect.start_epsilon",
             "has no effect, because privacy.epsilon is the same for all; remove it",
         )
+    elif privacy.epsilon_levels is not None:
+        if start not in privacy.epsilon_levels:
+            levels = ", ".join(f"{each:g}" for each in privacy.epsilon_levels)
+            yield (
+                "collect.start_epsilon",
+                f"is {start:g}, which is none of privacy.epsilon_levels [{levels}]",
+            )
     elif privacy.epsilon_range is not None:
         low, high = privacy.epsilon_range
         if not low <= start <= high:

@@ -39,6 +39,7 @@ from hushrank.transforms.common.catalogue import Groups
 from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import (
+    BLANKS,
     CHOICE,
     LEFT_ITEM,
     RIGHT_ITEM,
@@ -47,7 +48,7 @@ from hushrank.transforms.common.schema import (
     Ties,
     Words,
 )
-from hushrank.transforms.comparisons.pair_cells import BLANKS, SIDES
+from hushrank.transforms.comparisons.pair_cells import SIDES
 
 MOST_WORDS = 3  # most words of one meaning that a message lists
 FIRST = "shown first"  # name of the effect

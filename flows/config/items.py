@@ -42,6 +42,7 @@ import scipy
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, PrivateAttr, StringConstraints, model_validator
 
+from hushrank.flows.config.discover import NOT_FOUND, DiscoverConfig
 from hushrank.flows.config.section import LocalPath, Section
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import HushrankError
@@ -65,6 +66,11 @@ MOST_CHARACTERS = 1000  # most characters of a name
 MAX_ITEMS = 1_000_000
 
 
+def spelled_out(value: object) -> object:
+    """Return the section for which `items: discover` is short; another value as it is."""
+    return {"discover": {}} if value == "discover" else value
+
+
 def _integer_as_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
@@ -77,7 +83,7 @@ ItemName = Annotated[
 
 
 class ItemsConfig(Section):
-    """The public catalogue, in one of three forms. It must not be made from the answers.
+    """The catalogue, in one of four forms. But for `discover` it must not be made from the answers.
 
     Attributes:
         names: the items.
@@ -88,6 +94,8 @@ class ItemsConfig(Section):
         first_code: for names that are no whole numbers: the whole number that means the first of
             them where the rows hold numbers in place of names, 0 or 1. Left out, it is 0 in
             text (CSV and JSON Lines, too), and a column of integers is refused.
+        discover: the names that enough people write; `items: discover` is short for
+            `items: {discover: {}}`.
     """
 
     names: Annotated[tuple[ItemName, ...], Field(strict=False)] | None = Field(
@@ -96,14 +104,19 @@ class ItemsConfig(Section):
     count: int | None = Field(default=None, ge=2, le=MAX_ITEMS, examples=["6"])
     file: LocalPath | None = Field(default=None, examples=["items.csv"])
     first_code: Literal[0, 1] | None = Field(default=None, examples=["1"])
+    discover: DiscoverConfig | None = Field(default=None, examples=["{most_items: 20}"])
 
     _labels: dict[str, str] = PrivateAttr(default_factory=dict)
+    _found: tuple[str, ...] = PrivateAttr(default=NOT_FOUND)
 
     @model_validator(mode="after")
     def _read(self) -> Self:
-        given = [key for key in ("names", "count", "file") if getattr(self, key) is not None]
+        forms = ("names", "count", "file", "discover")
+        given = [key for key in forms if getattr(self, key) is not None]
         if len(given) != 1:
-            refuse(("", "needs exactly one of names, count and file"))
+            refuse(("", "needs exactly one of names, count, file and discover"))
+        if self.discover is not None and self.first_code is not None:
+            refuse(("first_code", "a number in the rows is a name with discover; remove it"))
         try:
             catalogue = self.catalogue
         except ValueError as error:
@@ -120,6 +133,10 @@ class ItemsConfig(Section):
     @cached_property
     def catalogue(self) -> Catalogue:
         """Items, as they were read when the configuration was loaded."""
+        if self.discover is not None:
+            from hushrank.transforms.common.written_names import NameRules
+
+            return Catalogue(self._found, written=NameRules(self.discover.deny))
         if self.count is not None:
             return Catalogue.of_count(self.count)
         if self.file is not None:
@@ -131,7 +148,26 @@ class ItemsConfig(Section):
     @property
     def codes_unclear(self) -> bool:
         """Whether nothing defines which item a whole number in the rows means."""
-        return self.first_code is None and not self.catalogue.has_integers
+        named = self.discover is not None or self.catalogue.has_integers
+        return self.first_code is None and not named
+
+    @property
+    def unknown(self) -> bool:
+        """Whether names are still to be found, so that `catalogue` stands for any two."""
+        return self.discover is not None and self._found == NOT_FOUND
+
+    def identity(self) -> object:
+        """Return what identifies the catalogue in a job: its names, or the rules that find them."""
+        if self.discover is None:
+            return self.catalogue.names
+        return {"discover": self.discover.model_dump(mode="json")}
+
+    def with_found(self, names: tuple[str, ...]) -> Self:
+        """Return a copy whose catalogue are these found names, at least two."""
+        copied = self.model_copy()
+        copied._found = names
+        copied.__dict__.pop("catalogue", None)
+        return copied
 
     def labels(self) -> dict[str, str]:
         """Name that people read, for each item that has one besides its own."""

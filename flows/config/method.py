@@ -357,6 +357,7 @@ class MethodFacts:
         requires: keys that it cannot do without, each with the message if the key is missing.
         logistic: whether its scores always are those of a logistic link.
         chooses_link: whether `model.link` may be `auto`.
+        finds_names: whether its items may be names that are found in the rows.
         design: the only design that it takes; None: several.
         baseline: whether it is only there for comparison, because a better method does the same.
         streams: whether one budget can pay for many nights of it (`schedule.stream`).
@@ -378,6 +379,7 @@ class MethodFacts:
     requires: Mapping[str, str] = field(default_factory=dict)
     logistic: bool = False
     chooses_link: bool = False
+    finds_names: bool = False
     design: Design | None = None
     baseline: bool = False
     streams: bool = False

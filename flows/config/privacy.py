@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from decimal import ROUND_CEILING, Context
 from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
@@ -30,6 +32,7 @@ from hushrank.privacy.units import (
     MOST_WEIGHT,
     Adjacency,
     Bounding,
+    Discovery,
     Levels,
     NoiseKind,
     PrivacyParams,
@@ -48,7 +51,8 @@ _CENTRAL_KEYS = (
     *("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "bounding", "max_weight"),
     *("public_graph", "look"),
 )
-_LOCAL_KEYS = ("budget", "epsilon_range", "epsilon_table", "already_private")
+MOST_LEVELS = 13  # epsilons among which people choose: more would tell people apart
+_LOCAL_KEYS = ("budget", "epsilon_range", "epsilon_levels", "epsilon_table", "already_private")
 _OF_PAIRS = ("pairs", "hide")
 _NO_RANGE = (
     "missing; epsilons that come with the answers need public bounds, and rows outside are set"
@@ -169,6 +173,9 @@ class PrivacyConfig(Section):
         epsilon_range: for unit `local`: public bounds of epsilons that come with the answers; rows
             outside are set aside. Epsilons of rankings and of test answers are rounded down to 13
             public levels: the bounds, and steps of equal ratio between them.
+        epsilon_levels: for unit `local`, in place of `epsilon_range`: the public epsilons among
+            which people choose, ascending. A row with any other is set aside, so an epsilon tells
+            no more of a person than which of the few it is.
         epsilon_table: for unit `local`: a CSV or Parquet file with the columns user and epsilon.
         already_private: for unit `local`: the answers were privatised at the source. Of test
             answers every person divided `epsilon` by the number of theirs, which is at most
@@ -216,6 +223,9 @@ class PrivacyConfig(Section):
     epsilon_range: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
         default=None, examples=["[0.1, 5]"]
     )
+    epsilon_levels: Annotated[tuple[float, ...], Field(strict=False)] | None = Field(
+        default=None, min_length=2, max_length=MOST_LEVELS, examples=["[0.5, 1, 2, 4]"]
+    )
     epsilon_table: LocalPath | None = Field(default=None, examples=["epsilons.csv"])
     already_private: bool = Field(default=False, examples=["true"])
     mechanism: Annotated[RankingChoice, Field(strict=False)] | None = Field(
@@ -225,10 +235,19 @@ class PrivacyConfig(Section):
     hide: Annotated[Hide, Field(strict=False)] = Field(default=Hide.ORDER, examples=["items"])
 
     _asked: int | None = PrivateAttr(default=None)
+    _discovery: Discovery | None = PrivateAttr(default=None)
 
     def bound_by_pairs(self, n_pairs: int) -> None:
         """Lower the bound on a person's distinct pairs to the number of public pairs."""
         self._asked = n_pairs
+
+    def pay_for_names(self, share: float, most_names: int) -> None:
+        """Set a part of the budget aside for names that are found in the rows."""
+        from hushrank.privacy.discovered_names import discovery_of
+
+        self._discovery = discovery_of(
+            self.epsilon or 0.0, self.delta, share, most_names, self.adjacency
+        )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -303,17 +322,33 @@ class PrivacyConfig(Section):
 
     def local_epsilons(self) -> EpsilonSource:
         """Source of epsilons, and their public bounds, under `unit: local`."""
-        low, high = self.epsilon_range or (self.epsilon or 0.0, self.epsilon or 0.0)
+        low, high = self.epsilon_bounds or (self.epsilon or 0.0, self.epsilon or 0.0)
         table = None if self.epsilon_table is None else str(self.epsilon_table)
-        return EpsilonSource(low=low, high=high, value=self.epsilon, table=table)
+        levels = self.epsilon_levels or ()
+        return EpsilonSource(
+            low=low,
+            high=high,
+            value=self.epsilon,
+            table=table,
+            levels=levels,
+            levels_alone=bool(levels),
+        )
+
+    @property
+    def epsilon_bounds(self) -> tuple[float, float] | None:
+        """The least and the largest epsilon of an answer; None: all have the same."""
+        if self.epsilon_levels is not None:
+            return self.epsilon_levels[0], self.epsilon_levels[-1]
+        return self.epsilon_range
 
     def levels(self) -> Levels:
         """Public levels of epsilon under `unit: local`; of one where all have the same."""
-        low, high = self.epsilon_range or (0.0, 0.0)
-        return (self.epsilon,) if self.epsilon is not None else epsilon_levels(low, high)
+        if self.epsilon is not None:
+            return (self.epsilon,)
+        return self.epsilon_levels or epsilon_levels(*(self.epsilon_range or (0.0, 0.0)))
 
     def params(self) -> PrivacyParams:
-        """Return the guarantee for the mechanisms, without the cost of the pilot query.
+        """Return the guarantee for the mechanisms, without the cost of the pilot query or of names.
 
         With `distinct_pairs` a person has at most as many rows as there are public pairs.
         """
@@ -334,6 +369,8 @@ class PrivacyConfig(Section):
             max_weight=self.max_weight,
             names_per_person=self.names_per_person,
         )
+        if (found := self._discovery) is not None:
+            return replace(whole, epsilon=math.inf, delta=0.0, rho=found.rest, discovery=found)
         if self.look is None:
             return whole
         return with_look(whole, self.look.share, unlisted=self.look.unlisted)
@@ -372,7 +409,23 @@ def _problems_of_local(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
     yield from _problems_of_range(privacy)
 
 
+def _problems_of_levels(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
+    levels = privacy.epsilon_levels or ()
+    shown = ", ".join(f"{each:g}" for each in levels)
+    if any(low >= high for low, high in pairwise(levels)):
+        yield "epsilon_levels", f"must ascend, got [{shown}]"
+    elif not LEAST_LOSS <= levels[0] <= levels[-1] <= MOST_LOSS:
+        within = f"{LEAST_LOSS:g} to {MOST_LOSS:g}"
+        yield "epsilon_levels", f"must be within {within}, got [{shown}]"
+    for key in ("epsilon", "epsilon_range", "epsilon_table"):
+        if getattr(privacy, key) is not None:
+            yield key, "says another epsilon than epsilon_levels; remove one of them"
+
+
 def _problems_of_range(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
+    if privacy.epsilon_levels is not None:
+        yield from _problems_of_levels(privacy)
+        return
     if privacy.epsilon_range is None:
         if privacy.epsilon is None:
             yield "epsilon_range", _NO_RANGE

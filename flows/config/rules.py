@@ -75,7 +75,12 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     for key, rule in problems_of_paths(config.input.paths):
         yield f"input.{key}", rule
     yield from _problems_of_source(config)
-    yield from _problems_of_items(config)
+    if config.items.discover is None:
+        yield from _problems_of_items(config)
+    else:
+        from hushrank.flows.config.discover_rules import problems_of_discovery
+
+        yield from problems_of_discovery(config, methods)
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)
     yield from problems_of_groups(config, methods)

@@ -31,6 +31,7 @@ from pydantic import (
 from hushrank.flows.config.collect import CollectConfig, problems_of_collect
 from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
 from hushrank.flows.config.items import ItemsConfig, PublicDesign
+from hushrank.flows.config.items import spelled_out as spelled_out_items
 from hushrank.flows.config.method import (
     METHODS,
     GraphKind,
@@ -112,7 +113,7 @@ class SurveyConfig(Section):
     Attributes:
         name: the population, the people whose budget is counted together.
         input: rows that are read, and their meaning.
-        items: the public catalogue, all that can be ranked.
+        items: the catalogue, all that can be ranked: public, or `discover`.
         groups: public groups that are ranked one by one and all together; of comparisons, with a
             method that releases counts.
         privacy: the guarantee.
@@ -145,7 +146,9 @@ class SurveyConfig(Section):
     input: InputConfig | ResponsesConfig | RankingsConfig = Field(
         discriminator="kind", examples=["{kind: comparisons, paths: [answers.csv]}"]
     )
-    items: ItemsConfig = Field(examples=["{names: [London, Paris]}"])
+    items: Annotated[ItemsConfig, BeforeValidator(spelled_out_items)] = Field(
+        examples=["{names: [London, Paris]}"]
+    )
     groups: GroupsConfig | None = Field(
         default=None, examples=["{column: language, values: [English, German]}"]
     )
@@ -222,6 +225,8 @@ class SurveyConfig(Section):
         problems = list(problems_of_job(self, methods, (info.context or {}).get(SURVEY)))
         if (asked := self.asked_design()) is not None and not problems:
             self.privacy.bound_by_pairs(len(asked.items))
+        if (found := self.items.discover) is not None and not problems:
+            self.privacy.pay_for_names(found.share, found.most_items)
         if self.collect is not None:
             problems += problems_of_collect(
                 self.collect, self.input, self.items, self.privacy, self.method, self.schedule
@@ -456,7 +461,7 @@ class SurveyConfig(Section):
             content["input"]["words"] = content["input"]["columns"]["winner_values"] = None
         _without_new_keys(content["input"], self._settled_design, self.asked_design())
         _without_new_privacy(content["privacy"])
-        content["items"] = names
+        content["items"] = self.items.identity()
         if isinstance(self.input, ResponsesConfig):
             content["input"] |= self.input.normal_forms(self.items.catalogue)
         if self.items.first_code and self.columns().item_names():  # 0 reads rows as no key does
@@ -499,6 +504,7 @@ def _without_new_privacy(content: dict[str, Any]) -> None:
         "pairs": None,
         "hide": Hide.ORDER,
         "names_per_person": 1,
+        "epsilon_levels": None,
     }
     for key, default in defaults.items():
         if content[key] == default:

@@ -1,10 +1,10 @@
 """Sum of a ledger's entries for one population. Pure: entries in, account out.
 
-State of a release: none -> reserved -> drawn -> committed; reserved -> cancelled; reserved ->
-stopped, where a noisy look at the rows was drawn and nothing else: of the reservation the look's
-cost is spent, and the rest is given back. A release whose noise was drawn and then lost can be
-reserved again, as a further attempt that costs again: nobody can prove that the first noise was
-not seen.
+State of a release: none -> reserved -> drawn -> committed; reserved -> found -> drawn, where names
+of items are drawn before the ranking of them; reserved -> cancelled; reserved -> stopped, where a
+noisy look at the rows was drawn and nothing else: of the reservation the look's cost is spent, and
+the rest is given back. A release whose noise was drawn and then lost can be reserved again, as a
+further attempt that costs again: nobody can prove that the first noise was not seen.
 
 A stream of nights: none -> reserved -> running, with the draw of its first night -> ended, with
 that of its last. Each night is a release besides, in the states above; it costs nothing. Nights are
@@ -64,6 +64,7 @@ class ReleaseState(StrEnum):
 
     NONE = "none"  # the ledger does not know it
     RESERVED = "reserved"  # budget is set aside; no noise was drawn
+    FOUND = "found"  # names of items were drawn: spent, and the ranking of them may follow
     DRAWN = "drawn"  # noise was, or may have been, drawn: spent, whatever happens next
     COMMITTED = "committed"  # published
     STOPPED = "stopped"  # the pilot query was drawn and stopped the run: only its cost is spent
@@ -74,11 +75,12 @@ class ReleaseState(StrEnum):
 
 UNKNOWN = frozenset({ReleaseState.NONE, ReleaseState.CANCELLED})
 OF_STREAM = frozenset({ReleaseState.RUNNING, ReleaseState.ENDED})
-PAID = frozenset({ReleaseState.DRAWN, ReleaseState.COMMITTED, ReleaseState.STOPPED}) | OF_STREAM
+OVER = {ReleaseState.DRAWN, ReleaseState.COMMITTED, ReleaseState.STOPPED}
+PAID = frozenset(OVER) | {ReleaseState.FOUND} | OF_STREAM
 
 MAY_FOLLOW = {
     Reserve: frozenset(ReleaseState) - {ReleaseState.RESERVED} - OF_STREAM,
-    Draw: frozenset({ReleaseState.RESERVED, ReleaseState.RUNNING}),
+    Draw: frozenset({ReleaseState.RESERVED, ReleaseState.FOUND, ReleaseState.RUNNING}),
     Stop: frozenset({ReleaseState.RESERVED}),
     Commit: frozenset({ReleaseState.DRAWN}),
     Cancel: frozenset({ReleaseState.RESERVED}),
@@ -97,7 +99,8 @@ class Attempt:
         config_hash: hash of the configuration that asked for it.
         night: the day whose answers are ranked; None: the release is not for one night.
         drawn_at: time of the draw, of a look too; None: nothing was drawn.
-        result: SHA-256 of the file with the noisy result; None: no draw, or not recorded.
+        result: SHA-256 of the file with the noisy result, or with the names where these alone were
+            drawn; None: no draw, or not recorded.
         inputs: keyed names of the files that it reads.
         others: populations that the operator states to consist of other people.
         stream: the nights that it pays for; None: it is no reservation of a stream.
@@ -315,6 +318,8 @@ def _add(account: Account, entry: Entry) -> bool:
         return what.attempt == (1 if before is None else before.number + 1)
     if before is None or what.attempt != before.number:
         return False
+    if isinstance(what, Draw) and what.names and not may_find_names(before):
+        return False
     moved = _moved(before, what, entry.time)
     if isinstance(what, Cancel) and account.last_draw > before.seq:
         moved = replace(moved, seen_until=entry.time)
@@ -322,6 +327,12 @@ def _add(account: Account, entry: Entry) -> bool:
     if isinstance(what, Draw) and before.of:
         _draw_of_stream(account, before.of, entry.time)
     return True
+
+
+def may_find_names(attempt: Attempt) -> bool:
+    """Whether names of items may be drawn: before the noise of a release by itself, once."""
+    alone = attempt.stream is None and not attempt.of
+    return alone and attempt.state is ReleaseState.RESERVED
 
 
 def _is_next_night(account: Account, what: Reserve | Draw | Stop | Commit | Cancel) -> bool:
@@ -394,7 +405,8 @@ def _moved(attempt: Attempt, what: Draw | Stop | Commit | Cancel, time: datetime
     if isinstance(what, Draw) and attempt.stream is not None:
         return replace(attempt, state=ReleaseState.ENDED, drawn_at=time)
     if isinstance(what, Draw):
-        drawn = replace(attempt, state=ReleaseState.DRAWN, drawn_at=time, result=what.result)
+        state = ReleaseState.FOUND if what.names else ReleaseState.DRAWN
+        drawn = replace(attempt, state=state, drawn_at=time, result=what.result)
         return replace(drawn, people=what.people)
     if isinstance(what, Commit):
         return replace(attempt, state=ReleaseState.COMMITTED)

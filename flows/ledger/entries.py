@@ -253,7 +253,7 @@ _NO_PREVIOUS = "0" * 64
 _HASH_FIELD = b',"hash":"'
 # fields left out of lines that do not need them
 _LEFT_OUT = (
-    *("stream", "of", "people", "lifetime_epsilon"),
+    *("stream", "of", "people", "names", "lifetime_epsilon"),
     *("terms_key", "reason", "approval"),
 )
 
@@ -360,6 +360,7 @@ class Draw(_Wire):
             entries of versions that did not record it.
         people: digest of the file of who counted, of a night of a stream; the next night must find
             that file.
+        names: names of items were drawn, in the file `result`; the draw of their ranking follows.
     """
 
     event: Literal["draw"] = "draw"
@@ -367,6 +368,7 @@ class Draw(_Wire):
     attempt: int
     result: str | None = None
     people: str = ""
+    names: bool = False
 
 
 class Stop(_Wire):

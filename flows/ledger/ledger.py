@@ -246,7 +246,8 @@ class Ledger:
             if latest is not None and latest.state is ReleaseState.RESERVED:
                 return [], repeated(latest, spend)
             if latest is not None and latest.state is ReleaseState.STOPPED:
-                attempt_for(Draw, book.account, release_id)  # this explains why there is no attempt
+                refused = Draw(release_id=release_id, attempt=0)
+                attempt_for(refused, book.account)  # this explains why there is no attempt
             if latest is not None and latest.drawn_at is not None and not noise_lost:
                 raise LedgerError(drawn_before_text(release_id, latest.drawn_at))
             self.require_room(book, spend, inputs)
@@ -287,6 +288,14 @@ class Ledger:
             LedgerError: the release is not reserved.
         """
         self._move(Draw(release_id=release_id, attempt=0, result=result, people=people))
+
+    def mark_found(self, release_id: str, result: str) -> None:
+        """Record that names of items were drawn, in a file of this digest: all is spent from now.
+
+        Raises:
+            LedgerError: the release is not reserved.
+        """
+        self._move(Draw(release_id=release_id, attempt=0, result=result, names=True))
 
     def mark_stopped(self, release_id: str, spend: Spend, result: str) -> None:
         """Record that only the pilot query was drawn, and that it stopped the run.
@@ -515,7 +524,7 @@ class Ledger:
         def decide(book: Book) -> tuple[list[Event], None]:
             if book.account.state(step.release_id) is done:
                 return [], None
-            latest = attempt_for(type(step), book.account, step.release_id)
+            latest = attempt_for(step, book.account)
             if isinstance(step, Stop):
                 require_part(step.spend, latest.spend)
             event = step.model_copy(update={"attempt": latest.number})

@@ -21,6 +21,7 @@ from hushrank.flows.ledger.account import (
     Costs,
     ReleaseState,
     account_of,
+    may_find_names,
     night_is_next,
 )
 from hushrank.flows.ledger.entries import (
@@ -373,20 +374,21 @@ def require_part(spend: Spend, reserved: Spend) -> None:
         raise ValueError(f"a pilot query that costs {spend} is not a part of {reserved}")
 
 
-def attempt_for(
-    step: type[Draw | Stop | Commit | Cancel], account: Account, release_id: str
-) -> Attempt:
+def attempt_for(step: Draw | Stop | Commit | Cancel, account: Account) -> Attempt:
     """Return the attempt at a release that takes `step`; LedgerError if none may."""
-    latest, state = account.attempt(release_id), account.state(release_id)
-    out_of_turn = (
-        step is Draw
-        and latest is not None
-        and latest.of
-        and not night_is_next(account, latest.of, latest.night)
-    )
-    if latest is None or state not in MAY_FOLLOW[step] or out_of_turn:
-        raise LedgerError(wrong_state_text(release_id, step, state))
+    latest, state = account.attempt(step.release_id), account.state(step.release_id)
+    out_of_turn = isinstance(step, Draw) and latest is not None and not _is_due(step, account)
+    if latest is None or state not in MAY_FOLLOW[type(step)] or out_of_turn:
+        raise LedgerError(wrong_state_text(step.release_id, type(step), state))
     return latest
+
+
+def _is_due(step: Draw, account: Account) -> bool:
+    """Whether it is the turn of this draw: of a night, or of names before their ranking."""
+    latest = account.attempt(step.release_id)
+    if latest is None or (step.names and not may_find_names(latest)):
+        return False
+    return not latest.of or night_is_next(account, latest.of, latest.night)
 
 
 def given_back_with(account: Account, attempt: Attempt) -> list[Cancel]:

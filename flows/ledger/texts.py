@@ -232,7 +232,7 @@ def wrong_state_text(
     release_id: str, step: type[Draw | Stop | Commit | Cancel], state: ReleaseState
 ) -> str:
     """Text that refuses `step` after `state`."""
-    drawn = state in (ReleaseState.DRAWN, ReleaseState.COMMITTED)
+    drawn = state in (ReleaseState.FOUND, ReleaseState.DRAWN, ReleaseState.COMMITTED)
     if state is ReleaseState.STOPPED:
         return (
             f"Release {release_id}: its pilot query stopped it, which is recorded and paid"
@@ -487,6 +487,8 @@ def _remarks(attempt: Attempt) -> Iterator[str]:
         yield f"attempt {attempt.number}"
     if attempt.state is ReleaseState.STOPPED:
         yield "stopped by the pilot query; the rest was given back"
+    if attempt.state is ReleaseState.FOUND:
+        yield "names of items were drawn; running the job again goes on with them"
     if attempt.state is ReleaseState.DRAWN:
         yield f"not published: hushrank resume {attempt.release_id}"
 

@@ -32,10 +32,11 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.pilot_query import spend_with_look
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
+from hushrank.privacy.units import Discovery, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
 if TYPE_CHECKING:  # a run loads the job of its own kind alone
+    from hushrank.pipelines.reduce.names_job import ReduceNames
     from hushrank.pipelines.reduce.private_job import ReduceAnswers
     from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
     from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
@@ -46,6 +47,7 @@ Arrays = dict[str, NDArray[Any]]  # arrays by name as they are stored, never of 
 DESIGN, GROUPS = "input.design", "groups"
 ReductionJob: TypeAlias = (
     "ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings"
+    " | ReduceNames"
 )
 
 
@@ -379,6 +381,12 @@ class Calibrated:
         params: PrivacyParams = self.mechanism.params  # type: ignore[attr-defined]
         return params
 
+    @property
+    def discovery(self) -> Discovery | None:
+        """Parts of the budget if names of items are drawn first; None: the items are public."""
+        params: PrivacyParams | None = getattr(self.mechanism, "params", None)
+        return None if params is None else params.discovery
+
     def certified(self, drawn: Arrays) -> tuple[Draw, ...]:
         """Return the certificate's parts on every draw of a release, a pilot query first."""
         own = self.method.certified(self.mechanism, drawn)
@@ -386,7 +394,9 @@ class Calibrated:
 
     @property
     def spend(self) -> Spend:
-        """Cost of drawing the release, the pilot query included."""
+        """Cost of drawing the release, the pilot query and names of items included."""
+        if (terms := self.discovery) is not None:
+            return Spend(epsilon=terms.epsilon, delta=terms.delta)
         spend = self.mechanism.spend
         return spend if self.look is None else spend_with_look(spend, self.params)
 
@@ -394,6 +404,14 @@ class Calibrated:
     def terms(self) -> Terms:
         """Cost and noise of the release, the look included."""
         terms = self.method.terms(self.mechanism)
+        if (parts := self.discovery) is not None:
+            from hushrank.privacy.discovered_names import NamesMechanism
+
+            names = NamesMechanism.of(parts, self.params.adjacency)
+            first = f"first the names that enough people write (about {names.people_needed(1):,}"
+            first += f" with one name each, {names.people_needed(parts.most_names):,} with"
+            first += f" {parts.most_names})"
+            return replace(terms, spend=self.spend, noise=f"{first}; then {terms.noise}")
         if self.look is None:
             return terms
         voters = "people" if self.params.unit is Unit.USER else "rows"

@@ -113,6 +113,29 @@ class CountNoise(Part):
     cost: Cost
 
 
+class NameThreshold(Part):
+    """Gaussian noise on the weights of all names that people wrote; the large ones are published.
+
+    Attributes:
+        entries: null, for how many names were written is not public.
+        threshold: least noisy weight that is published, in steps of the law.
+        cost: rho of the noise, and the most probability with which a name of one person alone is
+            published, as delta.
+        what, derivation, formula, inputs, sensitivity, law: as of `CountNoise`.
+    """
+
+    mechanism: Literal["gaussian-threshold"]
+    what: str
+    entries: Count | None = None
+    derivation: str
+    formula: tuple[str, ...]
+    inputs: dict[str, int | tuple[int, ...]]
+    sensitivity: IntegerSensitivity
+    law: Law
+    threshold: Count
+    cost: Cost
+
+
 class Loss(Part):
     """Bounds of the loss -log F of one comparison.
 
@@ -363,6 +386,7 @@ class Unexplained(Part):
 
 Draw = Annotated[
     CountNoise
+    | NameThreshold
     | ObjectiveNoise
     | FlippedAnswers
     | NoisyAnswers

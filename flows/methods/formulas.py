@@ -25,23 +25,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.flows.methods.draws import (
     CountNoise,
     IntegerSensitivity,
     Law,
+    NameThreshold,
+    at_most,
     cost_of,
     exact,
     text_of,
 )
 from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.row_weights import SHARE, Counted, norms_add_up
 from hushrank.privacy.stream import Stream
 from hushrank.privacy.stream_encoder import ONE, RowTerms
-from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams
+from hushrank.privacy.units import Adjacency, Bounding, Discovery, NoiseKind, PrivacyParams
+
+if TYPE_CHECKING:  # loaded for jobs that find names alone
+    from hushrank.privacy.discovered_names import NamesMechanism
 
 Inputs = dict[str, int | tuple[int, ...]]
 
@@ -281,6 +287,33 @@ def noise_of_look(calibration: Calibration, params: PrivacyParams) -> CountNoise
         restated, own = VOTES_AND_ITEMS, {**own, "unlisted": 1}
     entries = 2 + params.look_unlisted
     return count_noise(restated.what, entries, restated.formula(own), calibration)
+
+
+NAMES = Restated(
+    proof="privacy.discovered_names.names_sensitivity",
+    what="the weights that people give the names that they wrote",
+    lines=("l1 = sides * c * isqrt(2 ** 40 // c)", "l2_squared = sides * 2 ** 40"),
+)
+
+
+def noise_of_names(names: NamesMechanism, terms: Discovery, sides: int) -> NameThreshold:
+    """Noise and threshold of the names that are released before their ranking."""
+    formula = NAMES.formula({"sides": sides, "c": terms.most_names})
+    spend = Spend(rho=terms.rho, l2_squared=names.sensitivity.l2_squared)
+    cost = cost_of(spend).model_copy(update={"delta": at_most(terms.delta_names)})
+    return NameThreshold(
+        mechanism="gaussian-threshold",
+        what=NAMES.what,
+        derivation=formula.derivation,
+        formula=formula.lines,
+        inputs=formula.inputs,
+        sensitivity=IntegerSensitivity(
+            l1=names.sensitivity.l1, l2_squared=names.sensitivity.l2_squared
+        ),
+        law=law_of(names.law, Fraction(1, ONE)),
+        threshold=names.threshold,
+        cost=cost,
+    )
 
 
 def noise_of_counts(

@@ -29,7 +29,7 @@ from hushrank.flows.reading import Reducer
 from hushrank.flows.release.archive import REPORT, find_archived, release_before
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
-from hushrank.flows.release.wording import rank_interval, verdict
+from hushrank.flows.release.wording import interval_headings, rank_interval, verdict
 from hushrank.flows.report.changes import changes_between
 from hushrank.flows.report.figures import figures_of
 from hushrank.flows.report.svg import WIDTH, standalone
@@ -116,7 +116,7 @@ def ranking_rows(release: Release) -> list[dict[str, Any]]:
             words.heading.lower(): (
                 f"{score_text(release.scale, line.score, decimals)}{words.unit}"
             ),
-            "95 % interval": interval_text(release.scale, line, decimals),
+            interval_headings(release)[0]: interval_text(release.scale, line, decimals),
             "rank": rank_interval(line),
         }
         for place, line in zip(release.places(), release.ranking, strict=True)

@@ -154,7 +154,7 @@ def abandon(config: SurveyConfig, ledger: Ledger, release_id: str, *, alone: boo
         OSError: it is given back, but a temporary file could not be deleted.
     """
     account = ledger.book().account
-    attempt_for(Cancel, account, release_id)
+    attempt_for(Cancel(release_id=release_id, attempt=0), account)
     works = [config.confidential / each for each in _with_nights(account, release_id)]
 
     def forget() -> list[str]:
@@ -184,7 +184,7 @@ def cancel(config: SurveyConfig, ledger: Ledger, release_id: str) -> None:
     except HushrankError as error:
         error.add_note(f"What the dead run has counted may still be in {config.confidential}.")
         raise
-    attempt_for(Cancel, account, release_id)
+    attempt_for(Cancel(release_id=release_id, attempt=0), account)
     with ExitStack() as locks:
         alone = _keeps_out(ledger, _with_nights(account, release_id), locks)
         abandon(config, ledger, release_id, alone=alone)

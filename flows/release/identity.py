@@ -116,7 +116,7 @@ def known_or_new(
         fresh = key.tag(Purpose.RELEASE, f"{text} again {len(drawn)}")
     if not drawn:
         return fresh
-    waits = account.state(drawn[-1]) is ReleaseState.DRAWN
+    waits = account.state(drawn[-1]) in (ReleaseState.FOUND, ReleaseState.DRAWN)
     return fresh if again and not waits else drawn[-1]
 
 

@@ -62,7 +62,7 @@ from hushrank.flows.release.scale import (
 )
 from hushrank.flows.release.sheet_report import GroupDifferences, ItemFitRecord, TestRecord
 from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.statement.record import LookRecord, PrivacyRecord, Record
+from hushrank.flows.statement.record import FoundRecord, LookRecord, PrivacyRecord, Record
 from hushrank.privacy.randomness import BitsUsed
 from hushrank.transforms.common.local_files import MostBytes, open_to_read
 from hushrank.transforms.storage.places import Place, read_whole
@@ -160,7 +160,19 @@ NO_ELO = (
     " scale of the method."
 )
 OPTIONAL = (
-    *("about", "top_k", "night", "unit", "top", "errors", "look", "stream", "effects", "ties"),
+    *(
+        "about",
+        "top_k",
+        "night",
+        "unit",
+        "top",
+        "errors",
+        "look",
+        "found",
+        "stream",
+        "effects",
+        "ties",
+    ),
     *("test", "dif", "fit", "personal", "groups", "source", "election", "robustness"),
     *("precincts", "alarms"),
 )
@@ -185,6 +197,7 @@ class Release(Record):
         errors: joint errors of the scores; None: not known, of an earlier version, or
             items are too many.
         look: result of a pilot query before the draw; None: there was none.
+        found: names of items that people wrote often enough; None: the items are public.
         groups: a ranking of each group, where there are groups; `ranking` is of all together.
         stream: the night of a stream that it is, which `privacy` covers whole; None: it is none.
         effects: effects of covariates on who wins; None: the job names none.
@@ -223,6 +236,7 @@ class Release(Record):
     errors: ReleasedErrors | None = None
     privacy: PrivacyRecord
     look: LookRecord | None = None
+    found: FoundRecord | None = None
     stream: StreamRecord | None = None
     effects: tuple[Effect, ...] | None = None
     ties: TieRecord | None = None
@@ -476,6 +490,7 @@ def build_release(
     labels: Mapping[str, str] | None = None,
     shown_as: Scale | None = None,
     look: LookRecord | None = None,
+    found: FoundRecord | None = None,
     boards: Sequence[Board] = (),
     **of_some_methods: Any,
 ) -> Release:
@@ -492,6 +507,7 @@ def build_release(
         n_top: number of the best items that `top_k` names; None: there is no such list.
         labels: texts that people read instead of items.
         look: result of the pilot query; its warnings are the release's.
+        found: names of items that were drawn first; None: the items are public.
         shown_as: Elo turns log odds into ratings; other scores stay, with a warning.
         boards: rankings of groups, computed from noisy counts too.
         **of_some_methods: fields of `Release` that only some methods have, by name.
@@ -519,6 +535,7 @@ def build_release(
         errors=ReleasedErrors.of(estimate, scale),
         privacy=privacy.model_copy(update=_origin(provenance)),
         look=look,
+        found=found,
         **of_some_methods,
         released=released,
         groups=groups or None,

@@ -31,7 +31,7 @@ from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.score_change import LeadBy
 from hushrank.estimation.ties.tie_models import TieModel, TieStrength
 from hushrank.flows.statement.record import Extended, Record
-from hushrank.transforms.common.plain_text import write_cell
+from hushrank.transforms.common.plain_text import number_cell, write_cell
 
 if TYPE_CHECKING:
     from hushrank.estimation.comparisons.covariate_effects import EffectEstimates
@@ -389,7 +389,7 @@ def effects_csv(effects: Sequence[Effect]) -> str:
     for effect in effects:
         values = np.array([effect.estimate, effect.low, effect.high])
         scale = "" if effect.scale is None else f"{effect.scale:g}"
-        numbers = (f"{value:.6f}" for value in (*values, *LOGISTIC.cdf(values)))
+        numbers = map(number_cell, (*values, *LOGISTIC.cdf(values)))
         table.writerow([write_cell(effect.name), scale, *numbers])
     return text.getvalue()
 

@@ -40,7 +40,7 @@ from hushrank.estimation.common.score_change import (
 from hushrank.flows.release.boards import RankedItem, open_intervals
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.released import Robustness
-from hushrank.flows.release.scale import WORDS, Scale, ScaleWords, log_odds_of
+from hushrank.flows.release.scale import UNBOUNDED, WORDS, Scale, ScaleWords, log_odds_of
 from hushrank.privacy.units import NoiseKind, Unit
 
 MOST_NAMED = 4  # items named in one sentence
@@ -184,6 +184,11 @@ def chance_text(chance: float | None) -> str:
     return "<1 %" if chance < 0.5 else ">99 %"
 
 
+def interval_headings(release: Release) -> tuple[str, ...]:
+    """Headings of the intervals that a ranking shows: of each item alone, and all at once."""
+    return ("95 % alone", "95 % all at once") if release.says("low_all") else ("95 % interval",)
+
+
 def rank_interval(line: RankedItem) -> str:
     """`1`, or `2–3`: the ranks that hold for all items at once."""
     return range_text(*line.sure_ranks)
@@ -214,16 +219,20 @@ def exact_text(release: Release, line: RankedItem) -> str:
     name = line.item if line.label is None else f"{line.label} ({line.item})"
     if not release.informative:
         return f"{name}: nothing is known"
-    score, low, high = (_end(value) for value in (line.score, line.low, line.high))
     unit = WORDS[release.scale].unit
-    text = f"{name}: {score}{unit}, 95 % interval {low} to {high}{unit}"
+    text = f"{name}: {_end(line.score)}{unit}, 95 % interval {_ends(line.low, line.high, unit)}"
     if line.low_all is None or line.high_all is None:
         return text
-    low, high = (_end(value) for value in (line.low_all, line.high_all))
-    text += f", all at once {low} to {high}{unit}"
+    text += f", all at once {_ends(line.low_all, line.high_all, unit)}"
     if line.p_best is None or line.p_top is None:
         return text
     return f"{text}, chance to be first {line.p_best:.6f}, among {release.top} {line.p_top:.6f}"
+
+
+def _ends(low: float, high: float, unit: str) -> str:
+    if math.isinf(low) and math.isinf(high):
+        return UNBOUNDED
+    return f"{_end(low)} to {_end(high)}{unit}"
 
 
 def _end(value: float) -> str:

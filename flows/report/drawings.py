@@ -18,7 +18,7 @@ from hushrank.flows.report.svg import (
     drawing,
     element,
     field,
-    label,
+    labels,
     mark,
     percent,
     space_for,
@@ -90,6 +90,7 @@ def intervals(
     height = pitch * len(rows)
     names = [row.name for row in rows] if numbers is None else [f"{max(numbers):,}"]
     left = space_for(names, LABEL, WIDTH)
+    wide, phone = (labels(names, room) for room in (LABEL, PHONE_ROW))
 
     def along(*inside: str, down: float = 0) -> Markup:
         """The field of the axis; on a phone names stand above their rows, so it is wider."""
@@ -100,7 +101,7 @@ def intervals(
         row, y = rows[place], pitch / 2
         inside = [element("line", x2="100%", y1=y, y2=y, class_="row")] if named else []
         inside += _interval(row, axis, y, 5 if named else 1.6)
-        name = _name(row.name, LABEL, PHONE_ROW, y, raised=6) if named else Markup()
+        name = _name(wide[place], phone[place], y, raised=6) if named else Markup()
         hit = element("rect", width="100%", height=pitch, class_="hit")
         move = f"translate(0 {round(pitch * place, 2):g})"
         return mark(row.title, hit, name, along(*inside, down=5), transform=move)
@@ -175,11 +176,8 @@ def _interval(row: IntervalRow, axis: Axis, y: float, size: float) -> list[Marku
     return [*drawn, element("circle", cx=at, cy=y, r=size, class_="dot")]
 
 
-def _name(
-    name: str, wide: float, phone: float, y: float, x: float = 0, raised: float = 0
-) -> Markup:
-    """An item's name in so many pixels; on a phone in others, and perhaps higher."""
-    there, here = label(name, wide), label(name, phone)
+def _name(there: str, here: str, y: float, x: float = 0, raised: float = 0) -> Markup:
+    """An item's label on a wide screen, and that on a phone, which may be higher."""
     if (there, raised) == (here, 0):
         return text(there, x, y, aria_hidden="true")
     on_wide = text(there, x, y, "wide", aria_hidden="true")
@@ -223,17 +221,23 @@ def matrix(
     n = len(names)
     small = n <= MOST_WITH_NUMBERS
     size, step = CELL if small else SMALL_CELL, 100 / n
-    numbered = [f"{place}. {name}" for place, name in enumerate(names, start=1)]
-    left = max(space_for(numbered, LABEL, WIDTH), space_for(numbered, PHONE_LABEL, PHONE))
+    number = width_of(f"{n}. ")
+    left = max(
+        space_for(names, room - number, screen, number)
+        for room, screen in ((LABEL, WIDTH), (PHONE_LABEL, PHONE))
+    )
     fits = n * max((width_of(cell.number) for row in cells for cell in row if cell), default=0)
     number_kind = "" if fits < 180 else " wide"
     heads = [
         text(f"{place + 1}", percent(step * (place + 0.5)), TOP / 2, "quiet mid")
         for place in range(n)
     ]
-    sides = [
-        _name(name, LABEL, PHONE_LABEL, size * (place + 0.5)) for place, name in enumerate(numbered)
+    cut = [
+        [f"{place}. {name}" for place, name in enumerate(labels(names, room - number), start=1)]
+        for room in (LABEL, PHONE_LABEL)
     ]
+    both = enumerate(zip(*cut, strict=True))
+    sides = [_name(wide, phone, size * (place + 0.5)) for place, (wide, phone) in both]
     drawn = _squares(cells, size, step, number_kind if small else None)
     body = element(
         "g",
@@ -381,6 +385,7 @@ def curves(
     ends = [curve.points[-1] for curve in drawn]
     names = [curve.name for curve in drawn]
     right = END - max(space_for(names, LABEL, width), space_for(names, PHONE_END, PHONE))
+    wide, phone = (labels(names, room) for room in (LABEL, PHONE_END))
     x_of, nominal = across.percent, (right - left) / 100 * width
 
     def y_of(value: float) -> float:
@@ -405,7 +410,7 @@ def curves(
             for x, y, said in curve.points
             if points and not curve.dashed
         ]
-        name = field(right, 100, _name(curve.name, LABEL, PHONE_END, name_y, x=10))
+        name = field(right, 100, _name(wide[place], phone[place], name_y, x=10))
         title, line = element("title", shown(curve.title)), field(left, right, stretched, *dots)
         kind = f"series c{place % COLOURS}"
         series.append(element("g", title, line, name, role="group", class_=kind))

@@ -48,6 +48,7 @@ from hushrank.transforms.storage.places import (
 from hushrank.transforms.storage.spill_file import SPILL_PREFIX, WAITING_FILE
 
 DRAWN_FILE = "drawn.npz"
+NAMES_FILE = "names.json"  # names of items that were drawn before the ranking
 SPACE_FILE = ".space"  # older versions reserved disk space for the noise with it
 COUNTING_FILE = ".counting"  # exists while a run makes exact arrays, or will need them
 FAILED_FILE = "draw-failed"  # exists if the mechanism failed after the ledger counted the draw
@@ -243,6 +244,32 @@ def is_unfinished(work: Place, digest: str | None) -> bool:
 def unmarked_path(work: Place, digest: str) -> Place:
     """Path where `store_unmarked` puts the noisy result with that digest."""
     return work / f".{DRAWN_FILE}.{digest[:_DIGEST_SHOWN]}"
+
+
+def names_folder(work: Place) -> Place:
+    """Folder beside a release's own where names of items are counted, before they are drawn."""
+    return work.parent / hashlib.sha256(f"{work.name} names".encode()).hexdigest()[:16]
+
+
+def finds_names(work: Place) -> bool:
+    """Whether the folder holds names of items that were drawn."""
+    return (work / NAMES_FILE).exists()
+
+
+def forget_names(work: Place) -> None:
+    """Delete names of items, which are stored with the noisy result as well."""
+    _delete(work / NAMES_FILE)
+
+
+def delete_folder(work: Place) -> None:
+    """Delete a folder that holds files alone, if it exists.
+
+    Raises:
+        OSError: the first error among files that could not be deleted.
+    """
+    _delete_each(work / name for name in _names(work))
+    if not isinstance(work, CloudPath) and work.is_dir():
+        work.rmdir()
 
 
 def forget_exact(work: Place) -> None:

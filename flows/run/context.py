@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,9 @@ from hushrank.transforms.storage.files import InputFile
 from hushrank.transforms.storage.places import Place
 from hushrank.transforms.storage.split import Head
 from hushrank.transforms.tables.names import BeamSource
+
+if TYPE_CHECKING:  # loaded for jobs that find names alone
+    from hushrank.flows.statement.found_names import FoundNames
 
 
 def ledger_of(config: SurveyConfig, guards: Guards | None = None) -> Ledger:
@@ -223,6 +226,7 @@ class Job:
         calibrated: method and mechanism of the release, calibrated once and then passed on; None if
             the release was drawn before.
         made_for: tells what the release is made for, when somebody asks (`Occasion`).
+        found: names of items that were drawn for it; None: not yet, or its items are public.
     """
 
     survey: Survey
@@ -235,6 +239,7 @@ class Job:
     known_id: str | None = None
     calibrated: Calibrated | None = None
     made_for: Callable[[Job], Occasion] = field(repr=False)
+    found: FoundNames | None = field(default=None, repr=False)
 
     @property
     def config(self) -> SurveyConfig:
@@ -345,6 +350,13 @@ class Job:
         asked = method.reduction(self.config, self.mechanism, self.files, key, str(folder))
         return replace(asked, heads=self.heads)
 
+    def take_names(self, found: FoundNames) -> None:
+        """Rank the names that were drawn; the mechanism is calibrated for them."""
+        self.found = found
+        if not found.too_few:
+            self.survey.find(found.names)
+            self.calibrated = None if self.calibrated is None else self.survey.calibrated
+
     @property
     def work(self) -> Place:
         """This release's folder in the confidential area."""
@@ -420,6 +432,12 @@ class Survey:
         except ConfigError as error:
             lines = (f"{self.path}: {line}" for line in str(error).splitlines())
             raise MethodRefused("\n".join(lines)) from None
+
+    def find(self, names: tuple[str, ...]) -> None:
+        """Take these names, which were drawn, for its items."""
+        items = self.config.items.with_found(names)
+        self.config = self.config.model_copy(update={"items": items})
+        self.__dict__.pop("calibrated", None)
 
     def settle(self, config: SurveyConfig) -> None:
         """Take what its ledger or its mechanism has decided; neither is made again.

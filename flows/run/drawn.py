@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +43,11 @@ from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import BitsUsed, RandomBits
 from hushrank.transforms.storage.places import Place, npz_arrays, read_whole
 
+if TYPE_CHECKING:  # loaded for jobs that find names alone
+    from hushrank.flows.statement.found_names import FoundNames
+
 # Entries beside the arrays.
-CREATED, CODE, LAW, VOTES = "created", "code_version", "law", "look"
+CREATED, CODE, LAW, VOTES, NAMES = "created", "code_version", "law", "look", "names"
 FORMAT = 1  # version of the entry `LAW`
 
 
@@ -63,6 +66,7 @@ class Drawn:
         software: more of it; None where that was not recorded.
         audit: results of an audit of the job so far; None: the job names no audit, or an earlier
             version drew.
+        found: names of items that were drawn first; None: the items are public.
     """
 
     arrays: Arrays
@@ -74,6 +78,7 @@ class Drawn:
     code_version: str
     software: Software | None = None
     audit: tuple[AuditedPair, ...] | None = None
+    found: FoundNames | None = None
 
     @property
     def mechanism(self) -> Mechanism:
@@ -107,6 +112,7 @@ def entries_of(drawn: Drawn) -> Arrays:
     return {
         **drawn.arrays,
         **({} if drawn.votes is None else {VOTES: drawn.votes}),
+        **({} if drawn.found is None else {NAMES: np.array(drawn.found.to_json().decode())}),
         CREATED: np.array(drawn.created.isoformat(timespec="seconds")),
         CODE: np.array(drawn.code_version),
         LAW: np.array(
@@ -161,7 +167,7 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
     """
     arrays = dict(entries)
     created, code = (str(arrays.pop(name)) for name in (CREATED, CODE))
-    law, votes = arrays.pop(LAW, None), arrays.pop(VOTES, None)
+    law, votes, names = (arrays.pop(name, None) for name in (LAW, VOTES, NAMES))
     if law is None:
         drawn_by, bits, document = calibrate(config), None, None
     else:
@@ -176,7 +182,15 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
         code_version=code,
         software=None if document is None else document.software,
         audit=None if document is None else document.audit,
+        found=None if names is None else _names_in(str(names)),
     )
+
+
+def _names_in(text: str) -> FoundNames:
+    """Names of items that were drawn first, as they are stored."""
+    from hushrank.flows.statement.found_names import FoundNames
+
+    return FoundNames.from_json(text)
 
 
 def stored_drawn(
@@ -257,6 +271,10 @@ def completed(
     """Add what a method does not know: why it was chosen, its pilot query, how rows are read."""
     if look is not None:
         privacy = record_with_look(privacy, look, drawn.drawn_by.params)
+    if drawn.found is not None:
+        from hushrank.flows.statement.found_names import record_with_names
+
+        privacy = record_with_names(privacy, drawn.drawn_by.params)
     changes: dict[str, object] = {}
     if reason := drawn.drawn_by.chosen.reason:
         changes["parameters"] = {**privacy.parameters, "method_chosen_because": reason}

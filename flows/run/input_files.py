@@ -142,9 +142,11 @@ def columns_note(config: SurveyConfig, names: Sequence[str]) -> str:
     unread = [name for name in names if name not in read]
     if not unread:
         return ""
+    what = f"{len(config.items.catalogue.names):,} items"
+    if config.items.unknown:
+        what = "items that people name"
     return (
-        f"{len(names) - len(unread)} of {len(names)} columns are read, for"
-        f" {len(config.items.catalogue.names):,} items."
+        f"{len(names) - len(unread)} of {len(names)} columns are read, for {what}."
         f" Not read: {short_list(unread, MOST_COLUMNS)}."
     )
 

@@ -108,6 +108,9 @@ def job_to_inspect(survey: Survey, night: date | None) -> Job:
         NightWithoutFiles: an input path names no file for that night.
         ConfigError: the configuration or an input file breaks a rule.
     """
+    from hushrank.flows.config.discover_rules import require_listed
+
+    require_listed(survey.config, f"{survey.path}", "inspect")
     config, calibrated = survey.config, survey.calibrated
     if config.input.version is not None:
         raise ConfigError(
@@ -276,6 +279,7 @@ def look_notes(job: Job) -> tuple[str, ...]:
     """A line where a job has no pilot query and could have one."""
     privacy, stream = job.config.privacy, job.config.schedule.stream
     could = privacy.unit is not Unit.LOCAL and privacy.rho is None and stream is None
+    could = could and job.config.items.discover is None
     return (NO_LOOK,) if could and privacy.look is None and job.safe else ()
 
 
@@ -316,7 +320,8 @@ def check_worth(job: Job) -> str:
         MethodRefused: the release buys nothing, whichever night is ranked.
         LedgerError: the ledger cannot be used.
     """
-    if not job.safe or job.survey.anyway or job.calibrated is None:
+    unknown = job.config.items.discover is not None  # so nothing tells how hard a ranking is
+    if not job.safe or job.survey.anyway or job.calibrated is None or unknown:
         return ""
     worth = worth_of(job.config, job.calibrated)
     note = few_people_note(job.config, worth)
@@ -370,6 +375,8 @@ def _becomes_of(job: Job, drawn: Attempt) -> str:
             f"{known}: a look at its rows stopped it, so nothing is published. A run says so again"
             " and costs nothing; hushrank run --again looks anew, at full cost."
         )
+    if drawn.state is ReleaseState.FOUND:
+        return f"{known}: names of items were drawn. A run goes on with them, at no further cost."
     if kept or find_archived(job.config.output, job.release_id) is not None:
         return f"{known}: it is published again, and costs nothing."
     return f"{known}, and what was drawn is lost: a run stops there, and only --again pays anew."

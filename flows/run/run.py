@@ -22,9 +22,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from hushrank.estimation.fit.solve import ConvergenceError
-from hushrank.flows.errors import NOTHING, EstimateError, HushrankError, LedgerError, RunInProgress
+from hushrank.flows.errors import (
+    NOTHING,
+    EstimateError,
+    HushrankError,
+    LedgerError,
+    LookStopped,
+    RunInProgress,
+)
 from hushrank.flows.ledger.account import PAID, Attempt, ReleaseState
 from hushrank.flows.ledger.entries import Balance
 from hushrank.flows.ledger.ledger import Ledger
@@ -40,6 +48,7 @@ from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     Exact,
     delete_strays,
+    finds_names,
     finish_drawn,
     forget_exact,
     forget_half_written,
@@ -76,10 +85,14 @@ from hushrank.flows.run.stages import (
     T,
     mark,
 )
+from hushrank.flows.statement.record import FoundRecord
 from hushrank.flows.terminal import one_signal, signals_held
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.storage.places import Place, npz_bytes
+
+if TYPE_CHECKING:  # loaded for jobs that find names alone
+    from hushrank.flows.statement.found_names import FoundNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +131,8 @@ def _reserved(job: Job, memory: Memory) -> Reserved | None:
         refuse_stopped(job.release_id, attempt)
     if not job.safe:
         return None if stored else Reserved(None)
+    if attempt is not None and attempt.state is ReleaseState.FOUND and finds_names(job.work):
+        return Reserved(attempt.spend)
     paid = attempt is not None and attempt.drawn_at is not None
     if stored and not paid:
         raise LedgerError(
@@ -150,6 +165,12 @@ def reduce(job: Job, read: Read) -> Exact:
         ReadingError: anything else went wrong.
     """
     make_confidential(job.config.confidential, job.release_id)
+    if job.config.items.discover is not None:
+        from hushrank.flows.run.found_names import settle_names
+
+        settle_names(job, read)
+    if job.found is not None and job.found.too_few:
+        return Exact(job.work)
     asked = job.reduction(SecretKey.draw(job.bits()), job.work)
     limit, engine = job.config.memory_limit, job.config.runner.engine()
     asked = replace(asked, memory_limit=limit, engine=engine)
@@ -193,6 +214,7 @@ def _drawn(job: Job, noisy: Noisy) -> Drawn:
         code_version=stated_version(),
         software=software(),
         audit=job.survey.audit or None,
+        found=job.found,
     )
 
 
@@ -218,7 +240,10 @@ def finish(work: Place, attempt: Attempt | None) -> None:
 def stored(job: Job) -> Drawn:
     """Return what was drawn for the job; raises as `stored_drawn`."""
     attempts = job.ledger.known().account.attempts if job.safe else ()
-    return stored_drawn(job.work, job.release_id, attempts, job.config)
+    drawn = stored_drawn(job.work, job.release_id, attempts, job.config)
+    if drawn.found is not None:
+        job.take_names(drawn.found)
+    return drawn
 
 
 OF_SOME_METHODS = (  # fields that a conclusion and a release have under the same names
@@ -231,9 +256,11 @@ def estimate(job: Job, drawn: Drawn) -> Release:
 
     Raises:
         EstimateError: the fit to it failed, as it would again; or this version cannot read it.
-        LookStopped: a look at the rows told to stop, so nothing else was drawn.
+        LookStopped: a look at the rows told to stop, so nothing else was drawn; or fewer than two
+            names of items were found.
     """
     config = job.config
+    found = None if drawn.found is None else _found_of(drawn.found)
     if drawn.stopped:
         forget_exact(job.work)  # a run may have died just before it, and nothing is published
     look = look_of(drawn, config)
@@ -250,6 +277,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         labels=config.items.labels(),
         shown_as=Scale.ELO if config.report.scale == "elo" else None,
         look=look,
+        found=found,
         **{name: getattr(conclusion, name) for name in OF_SOME_METHODS},
     )
     if release.stream is not None:
@@ -258,6 +286,15 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         watched = None if config.schedule.alarms is None else config.schedule.alarms.pairs
         release = with_alarms(release, config.output, watched)
     return release.model_copy(update={"robustness": robustness_of(release)})
+
+
+def _found_of(found: FoundNames) -> FoundRecord:
+    """The record of names that were drawn; raises LookStopped if they are too few to rank."""
+    from hushrank.flows.statement.found_names import record_of, too_few_text
+
+    if found.too_few:
+        raise LookStopped(too_few_text(found))
+    return record_of(found)
 
 
 def _provenance(job: Job, drawn: Drawn) -> Provenance:
@@ -370,7 +407,7 @@ def run_release(job: Job, services: Services, wait: float = 0.0) -> Outcome:
     try:
         return _run_steps(job, replace(services, perform=noted), wait)
     except (HushrankError, KeyboardInterrupt) as error:
-        setattr(error, "spent", _spent_by(job) if DRAW in begun else NOTHING)  # noqa: B010
+        setattr(error, "spent", _spent_by(job) if DRAW in begun or job.found else NOTHING)  # noqa: B010
         raise
 
 

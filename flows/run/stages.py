@@ -34,7 +34,15 @@ from hushrank.flows.release.archive import Contents
 from hushrank.flows.release.identity import described, ids_of_old, known_or_new, meant_by
 from hushrank.flows.release.provenance import row_source_of
 from hushrank.flows.release.release import Release
-from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, Exact, forget_exact
+from hushrank.flows.run.confidential_folder import (
+    DRAWN_FILE,
+    FAILED_FILE,
+    Exact,
+    delete_folder,
+    forget_exact,
+    forget_names,
+    names_folder,
+)
 from hushrank.flows.run.context import Job, Noisy, Read
 from hushrank.flows.run.drawn import Drawn, noisy_votes, people_asked, seen_by
 from hushrank.flows.run.input_files import told_as_input
@@ -338,10 +346,14 @@ class SingleRelease:
 
     def draw(self, job: Job, exact: Exact) -> Noisy:
         """Draw, after the pilot query if there is one; see `Occasion.draw`."""
+        found = job.found
+        if found is not None and found.too_few:
+            return Noisy(arrays={}, drawn_by=job.drawn_by, bits=found.bits)
         arrays, reduced, votes = exact.arrays(), safe_bits(job, exact), None
         if job.drawn_by.look is not None:
             params = job.drawn_by.params
             votes = exact.votes(params.unit, unlisted=params.look_unlisted)
+        reduced |= BitsUsed() if found is None else found.bits
         with spent_if_it_fails(job):
             return noise_of(job, arrays, votes, reduced)
 
@@ -350,14 +362,20 @@ class SingleRelease:
 
     def counted(self, job: Job) -> dict[str, Callable[[], None]]:
         """Name the folder of the release; see `Occasion.counted`."""
-        return {str(job.work): partial(forget_exact, job.work)}
+        work, names = job.work, names_folder(job.work)
+        places: dict[str, Callable[[], None]] = {}
+        if job.config.items.discover is not None:
+            places[str(names)] = partial(delete_folder, names)
+        return {**places, str(work): partial(forget_exact, work)}
 
     def sweep(self, job: Job) -> None:
         """Do nothing, because there are no other nights; see `Occasion.sweep`."""
 
     def tidy(self, job: Job) -> None:
-        """The exact arrays; see `Occasion.tidy`."""
+        """The exact arrays, and names that are stored with the noise; see `Occasion.tidy`."""
         forget_exact(job.work)
+        if job.found is not None and (job.work / DRAWN_FILE).exists():
+            forget_names(job.work)
 
 
 def safe_bits(job: Job, exact: Exact) -> BitsUsed:

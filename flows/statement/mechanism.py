@@ -540,10 +540,14 @@ def _noise(words: CountWords, mechanism: CountMechanism) -> Iterator[str]:
             f" {number(guarantee.epsilon)} = {number(sensitivity.l1 / guarantee.epsilon)}."
         )
     elif guarantee.rho is not None:
+        gives = (
+            "Epsilon and delta are those of discrete Gaussian noise of this scale. It also gives"
+        )
+        if mechanism.params.discovery is not None:
+            gives = "With the noise of the names it gives epsilon and delta; by itself it gives"
         yield (
             f"Such a change moves the counts by at most {number(math.sqrt(sensitivity.l2_squared))}"
-            " as a vector (l2 norm, the sensitivity). Epsilon and delta are those of discrete"
-            " Gaussian noise of this scale. It also gives zCDP with"
+            f" as a vector (l2 norm, the sensitivity). {gives} zCDP with"
             f" rho = squared sensitivity / (2 squared scale) = {number(guarantee.rho)}."
         )
     yield from group_sentences(mechanism)

@@ -274,6 +274,30 @@ class LookRecord(Record):
         return tuple(found)
 
 
+class FoundRecord(Record):
+    """Names of items that people wrote often enough, with the noisy weight of each.
+
+    Attributes:
+        weights: noisy weight by name: of people who write d names, each counts 1 / sqrt(d).
+        threshold: least noisy weight of a name that is published.
+        noise_scale: scale of the discrete Gaussian noise in each weight.
+    """
+
+    weights: dict[str, float]
+    threshold: float
+    noise_scale: float
+
+    @property
+    def sentence(self) -> str:
+        """Say what the weights mean."""
+        return (
+            "A person who wrote d different names gives each of them the weight 1 / sqrt(d), so one"
+            " with a single name gives 1. Each sum of weights has noise of standard deviation"
+            f" {self.noise_scale:.1f}, and is published from {self.threshold:.1f} on. Names below"
+            " that are not published, nor how many they are."
+        )
+
+
 def silence_text(people: int) -> str:
     """The sentence of a statement on the second reason for which a run stops."""
     return (

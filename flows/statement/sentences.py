@@ -78,8 +78,11 @@ class Guarantee:
     def with_look(self, params: PrivacyParams) -> Guarantee:
         """Joint guarantee of a release and of the pilot query that `params` set aside.
 
-        Epsilons add up (`privacy.look`); the two together have no rho.
+        Epsilons add up (`privacy.look`); the two together have no rho. With names of items that are
+        drawn first, it is that of names and ranking.
         """
+        if (names := params.discovery) is not None:
+            return Guarantee(epsilon=names.epsilon, delta=names.delta, rho=None)
         if not params.look:
             return self
         epsilon = epsilon_with_look(self.epsilon, params.look)
@@ -117,6 +120,7 @@ def compose_statement(
             *name_sentences(params),
             *against_what(change or CHANGE[params.unit, params.adjacency], whole),
             *_look_sentences(params, guarantee),
+            *_found_sentences(params),
             *noise,
             *bounds(params),
         ),
@@ -148,6 +152,24 @@ def _look_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
             f"The look also told how many {voters} an item that is not listed, with noise of the"
             " same law."
         )
+
+
+def _found_sentences(params: PrivacyParams) -> Iterator[str]:
+    """Yield how the items were found; nothing where they are public."""
+    if (names := params.discovery) is None:
+        return
+    yield (
+        f"The items are names that people wrote. At most {names.most_names} distinct names of each"
+        " person count, chosen at random; where a person wrote d of them, each gets the weight"
+        " 1 / sqrt(d). The sum of the weights of each name got discrete Gaussian noise, which gives"
+        f" zCDP with rho = {number(names.rho)}, and a name is published only if its noisy sum"
+        " reaches a public threshold."
+    )
+    yield (
+        "A name that one person alone wrote is published with a probability of at most"
+        f" {number(names.delta_names)}, a part of delta. The rest of the budget, rho ="
+        f" {number(names.rest)}, pays for the ranking of these names."
+    )
 
 
 def number(value: float) -> str:
@@ -259,7 +281,9 @@ def not_protected(params: PrivacyParams, guarantee: Guarantee) -> Iterator[str]:
             yield "Whether a particular person took part, and the number of participants."
         yield f"Groups, such as a family or a class: for k people together the loss is {grows}."
         yield _further_names(params.names_per_person)
-    yield from never_protected()
+    if params.discovery is not None:
+        yield FORCED_NAMES
+    yield from never_protected(found=params.discovery is not None)
     yield from large_loss(guarantee.epsilon)
 
 
@@ -281,15 +305,23 @@ OTHER_RELEASES = (
 )
 
 
-def never_protected() -> Iterator[str]:
-    """Yield the limits of every mechanism."""
+FORCED_NAMES = (
+    "Names that many people agree on, or one person with many accounts writes: any text can be made"
+    " to appear, a name of a person or an address too. Texts that must not appear are denied"
+    " beforehand (items.discover.deny)."
+)
+
+
+def never_protected(*, found: bool = False) -> Iterator[str]:
+    """Yield the limits of every mechanism; `found`: the items were found in the rows."""
+    listed = "the rules by which items were found" if found else "the list of items"
     yield (
         "What holds for people in general: what most people answer says something about those who"
         " did not take part as well."
     )
     yield OTHER_RELEASES
     yield (
-        "What is public anyway: the list of items, the configuration, when the run took place,"
+        f"What is public anyway: {listed}, the configuration, when the run took place,"
         " how long it took and how large its files are."
     )
     yield "The answers themselves, from anybody who can read the input or the confidential folder."

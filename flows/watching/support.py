@@ -25,7 +25,12 @@ from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.ledger.texts import HISTORY_COLUMNS
 from hushrank.flows.methods.registry import load_config
 from hushrank.flows.reading import ERROR_FILE
-from hushrank.flows.run.confidential_folder import COUNTING_FILE, DRAWN_FILE, SPACE_FILE
+from hushrank.flows.run.confidential_folder import (
+    COUNTING_FILE,
+    DRAWN_FILE,
+    NAMES_FILE,
+    SPACE_FILE,
+)
 from hushrank.flows.run.context import ledger_of
 from hushrank.flows.watching.events import RunEvent, software_versions
 from hushrank.pipelines.reduce.reduction_job import BITS_FILE, EXACT_FILE, TALLY_FILE
@@ -33,7 +38,7 @@ from hushrank.transforms.common.local_files import MostBytes, open_to_read, read
 from hushrank.transforms.storage.places import write_whole
 
 OUR_FILES = (
-    *(EXACT_FILE, BITS_FILE, DRAWN_FILE, SPACE_FILE, COUNTING_FILE, TALLY_FILE),
+    *(EXACT_FILE, BITS_FILE, DRAWN_FILE, NAMES_FILE, SPACE_FILE, COUNTING_FILE, TALLY_FILE),
     ERROR_FILE,
 )
 LOG_LINES = 200
@@ -116,6 +121,8 @@ def _configuration(config: SurveyConfig) -> dict[str, Any]:
     """The configuration as checked, with defaults; of the catalogue only the number of items."""
     content: dict[str, Any] = json.loads(config.model_dump_json(exclude={"items"}))
     content["items"] = {"count": len(config.items.catalogue.names)}
+    if config.items.unknown:
+        content["items"] = config.items.identity()
     return content
 
 

@@ -68,6 +68,7 @@ from hushrank.transforms.storage.spill_file import Spill, SpillFolder
 from hushrank.transforms.storage.split import Split
 
 if TYPE_CHECKING:
+    from hushrank.pipelines.reduce.names_job import ReduceNames
     from hushrank.pipelines.reduce.private_job import ReduceAnswers
     from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
     from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
@@ -87,6 +88,7 @@ ROW_BITS = 40  # bits of the place where a row was read; the others are the numb
 ROWS, TALLY, AGAIN, MET = "rows", "tally", "again", "met"
 Job: TypeAlias = (
     "ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings"
+    " | ReduceNames"
 )
 KINDS = {  # module and class of the kind of each job; a process loads those that it needs
     "ReduceComparisons": ("hushrank.pipelines.reduce.reduce_comparisons", "ComparisonsKind"),
@@ -94,6 +96,7 @@ KINDS = {  # module and class of the kind of each job; a process loads those tha
     "ReduceResponses": ("hushrank.pipelines.reduce.reduce_responses", "ResponsesKind"),
     "ReduceRankings": ("hushrank.pipelines.reduce.reduce_rankings", "RankingsKind"),
     "CountRankings": ("hushrank.pipelines.reduce.reduce_rankings", "CountRankingsKind"),
+    "ReduceNames": ("hushrank.pipelines.reduce.reduce_names", "NamesKind"),
 }
 
 

@@ -47,6 +47,7 @@ STREAM_FIRST, STREAM_NEXT, STREAM_LAST = "first night", "next night", "last nigh
 METERED_NEXT = "next night, metered rows"
 PEOPLE = 6
 KILL = signal.Signals["SIGKILL"]  # Windows has no name for it
+FINDING = "noisy-pairs, found names"  # a run that draws names of items before their ranking
 NEVER = 10**9
 FIRST_APART = 13
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -56,7 +57,8 @@ MAY_STAY = re.compile(
     r"rows[-0-9]*\.parquet|survey\.yaml|printed"
     r"|out/(releases/[^/.][^/]+/(SHA256SUMS|{0})|{0})"
     r"|work/ledgers\.json"
-    r"|work/[0-9a-f]{{16}}/(drawn\.npz|diagnostics\.json|draw-failed|rejects/[0-9a-f]+\.parquet)"
+    r"|work/[0-9a-f]{{16}}/(drawn\.npz|names\.json|diagnostics\.json|draw-failed"
+    r"|rejects/[0-9a-f]+\.parquet)"
     r"|work/stream-[0-9a-f]{{16}}/(law\.json|key\.json|(released|cells|shown)/[0-9]+\.npz"
     r"|people/[0-9]+/([0-9a-f]{{64}}\.json|[0-9a-f]{{32}}/[0-9]+-[0-9]+-[0-9a-f]{{64}}\.parquet))"
     r"|ledger\.jsonl(\.lock|\.length|\.key|\.runs/[^/]+\.lock)?".format(
@@ -267,6 +269,7 @@ class Struck:
         assert ledger.balance().releases <= 1
         drawn, public = job.work / "drawn.npz", self.public()
         noise = drawn.read_bytes() if drawn.exists() else None
+        found = self.found_names(job)
         if noise is not None or public:
             assert state in ("drawn", self.end), "noise that was not paid for"
         if blow in (Blow.TERMINATED, Blow.HUNG_UP):
@@ -283,6 +286,7 @@ class Struck:
         code = in_child(lambda: exit_code(again), self.printed)
         assert code == self.good, self.printed.read_text()
         marks = [event for event in self.events() if event in ("draw", "stop")]
+        assert not found or self.found_names(job) == found, "other names were drawn"
         once = ["stop" if self.stops else "draw"]
         assert marks == [*["draw"] * len(self.before), *once], "paid twice"
         balance = ledger.balance()
@@ -338,7 +342,20 @@ class Struck:
         return sorted(name for name in names if not MAY_STAY.fullmatch(name))
 
     def events(self) -> list[str]:
-        return [json.loads(line)["event"] for line in self.survey.ledger.read_text().splitlines()]
+        """Events of the ledger; a draw of names, of which there is one at most, is `names`."""
+        lines = [json.loads(line) for line in self.survey.ledger.read_text().splitlines()]
+        events = ["names" if line.get("names") else line["event"] for line in lines]
+        assert events.count("names") <= 1
+        return events
+
+    def found_names(self, job: Job) -> str:
+        """Names of items that were drawn, as they are stored by themselves or with the noise."""
+        with contextlib.suppress(FileNotFoundError):
+            return (job.work / "names.json").read_text()
+        if not (drawn := job.work / "drawn.npz").exists():
+            return ""
+        with np.load(drawn) as arrays:
+            return str(arrays["names"]) if "names" in arrays else ""
 
 
 def strike_runs(names: Sequence[str], folder: str, stride: int) -> Counter[str]:

@@ -79,6 +79,7 @@ BITS = {
     "perturbed-mle, look": NOISE | KEYED,
     "noisy-pairs": NOISE | KEYED,
     "noisy-pairs, public": NOISE | KEYED | COINS,
+    "noisy-pairs, found names": NOISE | KEYED,
     "win-loss": NOISE | KEYED,
     "win-loss, gaussian": NOISE | KEYED,
     "auto": NOISE | KEYED,
@@ -132,6 +133,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "perturbed-mle, look": _comparisons("perturbed-mle", {**PER_PERSON, **LOOK}),
     "noisy-pairs": _comparisons("noisy-pairs", PER_PERSON),
     "noisy-pairs, public": _comparisons("noisy-pairs", PUBLIC),
+    "noisy-pairs, found names": _comparisons(
+        "noisy-pairs",
+        {**GAUSSIAN, "epsilon": 95.0, "adjacency": "add-remove"},
+        items={"discover": {"share": 0.5}},
+    ),
     "win-loss": _comparisons("win-loss", PER_PERSON),
     "win-loss, gaussian": _comparisons("win-loss", GAUSSIAN),
     "auto": _comparisons("auto", PER_PERSON),
@@ -202,7 +208,7 @@ def survey_of(name: str, folder: Path, people: int = PEOPLE, work: str = "work")
     settings |= {
         "name": "zoo",
         "input": {**settings["input"], "paths": ["rows.parquet"]},
-        "items": {"names": ITEMS, "first_code": 0},
+        "items": settings.get("items", {"names": ITEMS, "first_code": 0}),
         "output": "out",
         "confidential": work,
         "ledger": {"path": "ledger.jsonl", "epsilon": 100, "delta": 1e-5},

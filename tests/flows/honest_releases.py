@@ -102,6 +102,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "counts, lines": (COUNTS, {"input__multiline": True}),
     "counts, no noise": (COUNTS, {"privacy__epsilon": "inf"}),
     "counts of one row, look": ("noisy-counts, look", {**ONE_ROW}),
+    "counts of found names": (
+        "noisy-pairs, found names",
+        {**SPLIT, "method": COUNTS, "items": {"discover": {"most_items": 4, "deny": ["@"]}}},
+    ),
     "pairs, elo": (PAIRS, {"report": {"scale": "elo"}}),
     "pairs of one row, probit": (PAIRS, {**ONE_ROW, "model": {"link": "probit"}}),
     "pairs, spectral": (PAIRS, {"model": {"estimator": "spectral"}, "input__design": "random"}),

@@ -18,8 +18,8 @@ from tests.mutants.trial import Copy, Outcome, Session, Verdict, try_mutant, unr
 MUTANTS = mutants()
 FEWEST = 60
 AREAS = {
-    *("accounting", "adjacency", "bounding", "draw-once", "leaks", "ledger", "reports", "rows"),
-    *("scale", "seeds", "sensitivity", "state", "thresholds"),
+    *("accounting", "adjacency", "bounding", "draw-once", "leaks", "ledger", "names", "reports"),
+    *("rows", "scale", "seeds", "sensitivity", "state", "thresholds"),
 }
 TEST = "tests/privacy/test_decimals.py::test_rounding_is_directed_and_tight"
 

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
+
+if TYPE_CHECKING:  # loaded for jobs that find names alone
+    from hushrank.transforms.common.written_names import NameRules
 
 UNKNOWN = -1
 
@@ -38,6 +41,8 @@ class Catalogue:
     Attributes:
         names: names of the items.
         first: the integer in the rows that means the first item.
+        written: rules by which a text in the rows becomes a name, or an integer, which then is
+            never a position; None: names are compared as they are.
 
     Raises:
         ValueError: fewer than two names, an empty name, or a name that occurs twice.
@@ -45,6 +50,7 @@ class Catalogue:
 
     names: tuple[str, ...]
     first: int = 0
+    written: NameRules | None = None
 
     def __post_init__(self) -> None:
         if len(self.names) < 2:
@@ -70,6 +76,8 @@ class Catalogue:
         """Code of the item in each row; `UNKNOWN` if it is null or not in the catalogue."""
         if pa.types.is_dictionary(column.type):
             return by_distinct(column, self.codes, np.int32(UNKNOWN))
+        if self.written is not None:
+            column = self.written.names(column)
         if is_text(column.type):
             texts, codes = self.texts
             found = pc.index_in(to_text(column), value_set=texts, skip_nulls=True)
@@ -125,7 +133,7 @@ class Catalogue:
         codes = {_bare(name): code for code, name in enumerate(self.names)}
         for name, code in list(codes.items()):
             codes.setdefault(unicodedata.normalize("NFD", name), code)
-        for code in () if self.has_integers else range(len(self)):
+        for code in () if self.has_integers or self.written else range(len(self)):
             codes.setdefault(str(self.first + code), code)
         return pa.array(list(codes), pa.large_string()), np.array(
             [*codes.values(), UNKNOWN], np.int32

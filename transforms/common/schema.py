@@ -330,6 +330,9 @@ def _key_of(role: str) -> str:
     return elsewhere.get(role, f"input.columns.{role}")
 
 
+BLANKS = ("", "na", "n/a")  # what programs write into an empty cell
+
+
 def is_text(type_: pa.DataType) -> bool:
     """Whether a column of `type_` holds text or bytes, plain or dictionary-encoded."""
     if pa.types.is_dictionary(type_):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hushrank.transforms.common.schema import (
+    BLANKS,
     CHOICE,
     LEFT_ITEM,
     RIGHT_ITEM,
@@ -19,7 +20,6 @@ from hushrank.transforms.common.schema import (
     to_text,
 )
 
-BLANKS = ("", "na", "n/a")  # what programs write into an empty cell
 SIDES = (LEFT_ITEM, RIGHT_ITEM)  # words of `CHOICE` that no cell may say of itself
 
 

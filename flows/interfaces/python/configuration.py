@@ -39,7 +39,8 @@ class Keywords(TypedDict, total=False):
 
     Attributes:
         name: the population, the people whose budget is counted together.
-        items: all that can be ranked: names, how many there are, or a file. It must not be made
+        items: all that can be ranked: names, how many there are, a file, or "discover" for names
+            that enough people write (`{"discover": {"most_items": 20}}`). Else it must not be made
             from the answers. Where the rows hold numbers in place of the names, write
             {"names": [...], "first_code": 1}, or 0.
         ledger: the file of the budget, or a `Ledger`.
@@ -194,6 +195,7 @@ _KEYWORDS = {key: keyword for keyword, key in KEYS.items()} | {
     "items.count": "items",
     "items.file": "items",
     "items.first_code": "items",
+    "items.discover": "items",
     "ledger.path": "ledger",
 }
 
@@ -225,6 +227,8 @@ def content_of(asked: Mapping[str, Any]) -> dict[str, Any]:
 def _items_section(items: str | int | list[str | int] | dict[str, Any]) -> dict[str, Any]:
     if isinstance(items, dict):
         return items
+    if items == "discover":
+        return {"discover": {}}
     kinds = {str: "file", int: "count", list: "names"}
     return {kinds[type(items)]: items}
 
@@ -398,7 +402,8 @@ def add_look(content: dict[str, Any]) -> bool:
     privacy, schedule = content["privacy"], content.get("schedule") or {}
     if privacy["unit"] == "local" or privacy.get("rho") is not None or "stream" in schedule:
         return False
-    if "look" in privacy:
+    items = content.get("items")
+    if "look" in privacy or (isinstance(items, dict) and "discover" in items):
         return False
     privacy["look"] = LOOK
     return True

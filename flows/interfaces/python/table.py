@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.python.arguments import plainly
-from hushrank.flows.release.boards import Interval, RankedItem
+from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import (
     WORDS,
@@ -20,8 +20,9 @@ from hushrank.flows.release.scale import (
     interval_text,
     score_decimals,
     score_text,
+    with_unit,
 )
-from hushrank.flows.release.wording import certainty, rank_interval, verdict
+from hushrank.flows.release.wording import certainty, interval_headings, rank_interval, verdict
 from hushrank.transforms.common.plain_text import shown
 
 MOST_BARS = 60
@@ -33,9 +34,10 @@ _CELL = 'style="text-align:left;padding:2px 10px"'
 def ranking_html(release: Release) -> str:
     """Build the HTML of verdict, warnings and ranking; each row has a bar for its 95 % interval.
 
-    Bars show the intervals that hold for all items at once, where the release has them. Everything
-    is drawn with inline style, so nothing of the notebook changes. Only what the release publishes
-    is shown.
+    Columns and bars are those of the terminal and the page: the thick bar is the interval of one
+    item alone, the thin one that of all items at once, where the release has it. Everything is
+    drawn with inline style, so nothing of the notebook changes. Only what the release publishes is
+    shown.
     """
     axis = axis_of(release.scale, [line.at_once for line in release.ranking])
     decimals = score_decimals(release.scale, release.ranking)
@@ -49,7 +51,7 @@ def ranking_html(release: Release) -> str:
         about += ". UNSAFE: protects nobody"
     head = "".join(
         f"<th {_CELL}>{_safe(text)}</th>"
-        for text in ("", "item", WORDS[release.scale].heading, "95 %", "", "rank")
+        for text in ("", "item", WORDS[release.scale].heading, *_intervals(release), "", "rank")
     )
     seen = "" if release.look is None else f"<p><small>{_safe(release.look.seen)}</small></p>"
     return (
@@ -61,30 +63,31 @@ def ranking_html(release: Release) -> str:
     )
 
 
+def _intervals(release: Release) -> tuple[str, ...]:
+    """Headings of intervals; places in an order are no measurements, so they have none."""
+    return () if release.is_order else interval_headings(release)
+
+
 def _row(release: Release, axis: Axis, decimals: int, place: str, line: RankedItem) -> str:
     scale = release.scale
-    unit = WORDS[scale].unit
-    shown_line = line.at_once
-    texts = [
-        place,
-        line.shown,
-        score_text(scale, line.score, decimals) + unit,
-        interval_text(scale, shown_line, decimals) + unit,
-    ]
+    ends = (line, line.at_once)[: len(_intervals(release))]
+    texts = [place, line.shown, with_unit(scale, score_text(scale, line.score, decimals))]
+    texts += [with_unit(scale, interval_text(scale, each, decimals)) for each in ends]
     cells = "".join(f"<td {_CELL}>{_safe(text)}</td>" for text in texts)
-    bar = _bar(axis, shown_line)
+    bar = _bar(axis, line)
     return f"<tr>{cells}<td>{bar}</td><td {_CELL}>{_safe(rank_interval(line))}</td></tr>"
 
 
-def _bar(axis: Axis, line: Interval) -> str:
-    low, at, high = (
-        WIDTH * axis.percent(value) / 100 for value in (line.low, line.score, line.high)
-    )
+def _bar(axis: Axis, line: RankedItem) -> str:
+    ends = (line.low, line.score, line.high, line.at_once.low, line.at_once.high)
+    low, at, high, low_all, high_all = (WIDTH * axis.percent(value) / 100 for value in ends)
     middle = HEIGHT / 2
     return (
         f'<svg width="{WIDTH}" height="{HEIGHT}" role="img" aria-hidden="true">'
         f'<rect x="{low:.1f}" y="{middle - 3}" width="{max(high - low, 1):.1f}" height="6" rx="3"'
-        f' fill="{BAND}"/><circle cx="{at:.1f}" cy="{middle}" r="{DOT}" fill="{ACCENT}"/></svg>'
+        f' fill="{BAND}"/><rect x="{low_all:.1f}" y="{middle - 0.5}"'
+        f' width="{max(high_all - low_all, 1):.1f}" height="1" fill="{ACCENT}"/>'
+        f'<circle cx="{at:.1f}" cy="{middle}" r="{DOT}" fill="{ACCENT}"/></svg>'
     )
 
 

@@ -126,6 +126,7 @@ class NoisyCounts(GroupedMethod):
         reads=(GROUPS, *WEIGHT_KEYS),
         design=Design.BALANCED,
         rules=problems_of_unbalanced,
+        finds_names=True,
         streams=True,
         metered="gap",
     )

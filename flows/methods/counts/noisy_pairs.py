@@ -347,6 +347,7 @@ class NoisyPairs(GroupedMethod):
         metered="pair_gap",
         any_pairs=True,
         chooses_link=True,
+        finds_names=True,
         rules=_problems,
     )
     mechanism = CountMechanism

@@ -332,7 +332,8 @@ def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
     """Return the job with one setting in place of its own."""
     privacy: dict[str, object] = {"epsilon": setting.epsilon, "rho": None}
     if config.privacy.unit is Unit.LOCAL:
-        privacy |= {"epsilon_table": None, "epsilon_range": None, "already_private": False}
+        privacy |= dict.fromkeys(("epsilon_table", "epsilon_range", "epsilon_levels"))
+        privacy["already_private"] = False
     elif config.privacy.noise is NoiseKind.GAUSSIAN and config.privacy.delta == 0:
         privacy["delta"] = usual_delta(setting.people)
     if config.privacy.unit is Unit.USER or config.privacy.max_contributions is not None:
@@ -365,6 +366,8 @@ def _refuse_what_cannot_be_planned(path: Path, config: SurveyConfig) -> None:
         planned_method(config)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+    if config.items.discover is not None:
+        raise ConfigError(f"{path}: items.discover: {found_names_text(config)}")
     if config.privacy.rho is not None:
         raise ConfigError(
             f"{path}: privacy.rho: plan tries values of epsilon; write epsilon and delta instead"
@@ -372,6 +375,27 @@ def _refuse_what_cannot_be_planned(path: Path, config: SurveyConfig) -> None:
         )
 
 
+def found_names_text(config: SurveyConfig) -> str:
+    """Say how many people a name needs to be found, and how the ranking is planned."""
+    from hushrank.privacy.discovered_names import ONE, NamesMechanism
+
+    params = config.privacy.params()
+    if (terms := params.discovery) is None:
+        return ""
+    names = NamesMechanism.of(terms, params.adjacency)
+    single, most = (names.people_needed(each) for each in (1, terms.most_names))
+    surer = math.ceil(SURE * names.law.scale / ONE)
+    larger = 1 / math.sqrt(terms.rest / (terms.rho + terms.rest)) - 1
+    return (
+        f"a name is found with an even chance if {single:,} people write it and no other, or"
+        f" {most:,} people who write {terms.most_names} names each; with {surer:,} people more (or"
+        f" {math.ceil(surer * math.sqrt(terms.most_names)):,}) it is found with 95 %. plan predicts"
+        " rankings of items that are known: with --items N of N names, at all of the budget, while"
+        f" after the names noise is {100 * larger:.0f} % larger. Nothing was read or spent"
+    )
+
+
+SURE = 1.645  # deviations of the normal below which 95 % are
 # assumed number of people who answer, if the job does not say how many were asked
 MANY_PEOPLE = 100_000
 FEW_PEOPLE = 10_000  # a job that needs more people gets a warning

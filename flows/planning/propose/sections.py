@@ -134,6 +134,12 @@ class KindLines:
         return "`hushrank plan` compares methods and says when a simpler one is better"
 
 
+_OF_PEOPLE = (
+    "# If people wrote the names themselves and nobody has a list: items: discover, with method:",
+    "# noisy-pairs and without privacy.look; the names that enough people wrote are ranked.",
+)
+
+
 def comparisons_lines(
     columns: list[str],
     guess: ColumnGuess,
@@ -170,7 +176,7 @@ def comparisons_lines(
             design.line,
             line("  ties", "drop", "or split (half a win each), or random (a fair coin)"),
         ),
-        items=_item_lines(items),
+        items=(*_item_lines(items), *([] if guess.numbered else _OF_PEOPLE)),
         privacy=(
             _unit_line(guess.user),
             _ADJACENCY,

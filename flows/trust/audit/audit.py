@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 
+from hushrank.flows.config.discover_rules import require_listed
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import ReductionJob
 from hushrank.flows.run.context import Survey, code_version
@@ -163,6 +164,7 @@ def audit(
         ConfigError: the configuration suits no method.
     """
     config, started = survey.config, time.monotonic()
+    require_listed(config, f"{survey.path}", "audit")
     calibrated = survey.calibrated
     prefix = "hushrank-audit-"
     with tempfile.TemporaryDirectory(prefix=prefix) as folder, Workers(processes) as workers:

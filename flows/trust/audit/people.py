@@ -48,7 +48,7 @@ SEPARATOR = "|"
 MOST_METERED = 2  # rows of a person on one pair that fit into so few nights
 FIRST_NIGHT = date(2026, 1, 1)
 _KEPT = {"name", "privacy", "model", "spectral", "top_k", "groups"}
-_OF_SOURCES = ("epsilon_range", "epsilon_table", "already_private")
+_OF_SOURCES = ("epsilon_range", "epsilon_levels", "epsilon_table", "already_private")
 
 
 def small_job(

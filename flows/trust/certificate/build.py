@@ -30,7 +30,8 @@ from hushrank.flows.ledger.keys import load_signer
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import Sharing, sharing_of, together_with
 from hushrank.flows.methods.base import Arrays, Calibrated
-from hushrank.flows.methods.draws import INFINITE, Cost, as_shown, cost_of, exact, text_of
+from hushrank.flows.methods.draws import INFINITE, Cost, Draw, as_shown, cost_of, exact, text_of
+from hushrank.flows.methods.formulas import noise_of_names, sides_of
 from hushrank.flows.release.archive import CERTIFICATE, SIGNATURE, Contents
 from hushrank.flows.release.provenance import AuditedPair, Software
 from hushrank.flows.release.release import Release
@@ -329,8 +330,12 @@ def _rules(config: SurveyConfig) -> Iterator[str]:
 def public_facts_of(config: SurveyConfig) -> Iterator[PublicFact]:
     """Yield what the guarantee takes for public because the operator says so."""
     privacy = config.privacy
-    digest = catalogue_digest(config.items.catalogue.names)
-    yield PublicFact(fact="the items, none of which was made from the answers", sha256=digest)
+    if config.items.discover is None:
+        digest = catalogue_digest(config.items.catalogue.names)
+        yield PublicFact(fact="the items, none of which was made from the answers", sha256=digest)
+    else:
+        rules = config.items.discover.model_dump_json()
+        yield PublicFact(fact="the rules by which names of items are found", value=rules)
     if config.groups is not None:
         of_ballots = config.input.kind == "rankings"
         what = "counts" if of_ballots else "rankings"
@@ -467,7 +472,7 @@ def certificate_of(
         domain=domain_of(config, release),
         rows=rows_of(config),
         public_facts=tuple(public_facts_of(config)),
-        draws=drawn_by.certified(drawn),
+        draws=(*_draws_of_names(release, drawn_by), *drawn_by.certified(drawn)),
         bits=release.privacy.bits,
         reconstructed=release.privacy.reconstructed,
         ledger=ledger,
@@ -477,6 +482,16 @@ def certificate_of(
         not_proved=tuple(_not_proved(config, ledger)),
         audit=audit,
     )
+
+
+def _draws_of_names(release: Release, drawn_by: Calibrated) -> Iterator[Draw]:
+    """Yield the draw of the names of items, by the law that was stored with them."""
+    found, terms = release.found, drawn_by.discovery
+    if found is not None and terms is not None:
+        from hushrank.flows.statement.found_names import mechanism_of
+
+        params = drawn_by.params
+        yield noise_of_names(mechanism_of(found, terms, params), terms, sides_of(params))
 
 
 def _guarantee(release: Release, drawn_by: Calibrated) -> Guarantee:

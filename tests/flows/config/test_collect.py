@@ -110,6 +110,26 @@ def test_what_a_page_asks(tmp_path, kind, collect, ranks, answers):
         (COMPARISONS, {"shown": 3}, "collect.shown: applies only to rankings"),
         (COMPARISONS, {"start_epsilon": 5.0}, "collect.start_epsilon: is 5, outside"),
         (
+            COMPARISONS | {"privacy": ALREADY | {"epsilon_levels": [0.5, 1, 2, 4]}},
+            {"start_epsilon": 3.0},
+            "collect.start_epsilon: is 3, which is none of privacy.epsilon_levels [0.5, 1, 2, 4]",
+        ),
+        (
+            COMPARISONS | {"privacy": ALREADY | {"epsilon_levels": [0.5, 2, 1]}},
+            {},
+            "privacy.epsilon_levels: must ascend, got [0.5, 2, 1]",
+        ),
+        (
+            COMPARISONS | {"privacy": RANGE | {"epsilon_levels": [0.5, 2]}},
+            {},
+            "privacy.epsilon_range: says another epsilon than epsilon_levels",
+        ),
+        (
+            COMPARISONS | {"privacy": ALREADY | {"epsilon_levels": [0.5, 1e9]}},
+            {},
+            "privacy.epsilon_levels: must be within",
+        ),
+        (
             COMPARISONS,
             {"no_is_right": ["2"]},
             "collect.no_is_right: applies only to input.kind: responses",

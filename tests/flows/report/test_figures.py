@@ -326,7 +326,7 @@ def test_a_picture_of_its_own_needs_no_style_sheet():
 
 def test_a_png_without_a_font_is_refused(monkeypatch, tmp_path):
     check_picture(tmp_path / "a.png")
-    monkeypatch.setattr(svg, "_png", lambda picture: b"blank")
+    monkeypatch.setattr(svg, "png_bytes", lambda picture: b"blank")
     check_picture(tmp_path / "a.svg")
     with pytest.raises(ConfigError, match="needs a font such as Arial"):
         check_picture(tmp_path / "a.png")

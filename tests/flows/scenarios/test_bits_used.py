@@ -39,7 +39,8 @@ def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+# Where names are found, no rows are reduced unless names were drawn.
+@pytest.mark.parametrize("name", [each for each in VARIANTS if "found names" not in each])
 def test_a_reduction_of_next_to_no_rows_tells_of_the_same_bits(name, tmp_path):
     """With nothing to choose and no tie, so what a release says of bits tells nothing of rows."""
     job = prepare_job(read_survey(survey_of(name, tmp_path, people=1).config))

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.flows.crashes import (
+    FINDING,
     METERED_NEXT,
     NIGHTLY,
     STOPPING,
@@ -77,6 +78,12 @@ def struck_as_on(system: str, folder: Path, stride: int) -> dict[str, int]:
 @pytest.mark.slow
 def test_a_run_that_its_look_stops_may_be_struck_at_many_operations(struck):
     assert struck([STOPPING], 61).keys() == STOPPED_STATES
+
+
+@pytest.mark.slow
+def test_a_run_that_finds_names_may_be_struck_at_many_operations(struck):
+    """A kill between both draws leaves names that the next run takes up."""
+    assert struck([FINDING], 67).keys() >= {"reserved", "found", "drawn"}
 
 
 @pytest.mark.slow

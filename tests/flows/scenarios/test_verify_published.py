@@ -200,6 +200,7 @@ def no_column_more(made: Forger) -> None:
 
 BORDA, WEIGHTS, GRAPH = "borda, user", "counts, weights", "spectral, even"
 COUNTS, PAIRS, LOSSES, NIGHT = "noisy-counts", "noisy-pairs", "win-loss", "stream"
+FOUND = "noisy-pairs, found names"
 SCORES, BARE, EFFECTS = "perturbed-mle, exposures", "perturbed-mle", "perturbed-mle, covariates"
 ZOO = (BORDA, WEIGHTS, GRAPH, COUNTS, PAIRS, LOSSES, NIGHT, SCORES, BARE, EFFECTS)
 D, P, R = "draws.0.", "privacy.parameters.", "released."
@@ -572,6 +573,30 @@ FALSIFIED: list[tuple[str, str, Edit, str]] = [
         "precinct-table",
         lambda f: f.tell("precincts.precincts", lambda told: [*told[:-1], "west"]),
         "groups: the certificate says",
+    ),
+    (
+        "a threshold that one person alone reaches",
+        FOUND,
+        lambda f: f.certify("draws.0.threshold", 2**20).tell("found.threshold", 1.0),
+        "the noise costs rho",
+    ),
+    (
+        "less noise in the weights of names",
+        FOUND,
+        lambda f: f.certify("draws.0.law.scale", "100/1").tell("found.noise_scale", 100 / 2**20),
+        "the noise costs rho",
+    ),
+    (
+        "a name of too little weight",
+        FOUND,
+        lambda f: f.tell("found.weights", lambda told: dict.fromkeys(told, 0.1)),
+        "every found name reaches the threshold",
+    ),
+    (
+        "more names of a person",
+        FOUND,
+        lambda f: f.tell(P + "names_of_a_person", 100),
+        "starts from c = ",
     ),
     (
         "a method that does not publish such numbers",

@@ -62,16 +62,6 @@ var Words = class {
 };
 
 // page/choice.ts
-var STEPS = 100;
-function epsilonAt(step, low, high) {
-  if (step <= 0) return low;
-  if (step >= STEPS) return high;
-  const epsilon = Number((low * (high / low) ** (step / STEPS)).toPrecision(3));
-  return Math.min(Math.max(epsilon, low), high);
-}
-function stepOf(epsilon, low, high) {
-  return high > low ? Math.round(STEPS * Math.log(epsilon / low) / Math.log(high / low)) : 0;
-}
 function chanceOfChange(survey, epsilon) {
   switch (survey.mode) {
     case "mallows":
@@ -103,38 +93,40 @@ function wholeOf(survey, epsilon) {
   return each ? survey.questions * epsilon : epsilon;
 }
 function chooser(survey, chosen, words) {
-  const { low, high } = survey.epsilon;
-  const explained = make("div", { class: "meaning", id: "meaning" });
-  const slider = make("input", {
-    type: "range",
-    id: "epsilon",
-    min: "0",
-    max: String(STEPS),
-    value: String(stepOf(chosen.epsilon, low, high)),
-    "aria-describedby": "meaning"
-  });
+  const { levels } = survey.epsilon;
+  const explained = make("div", { class: "meaning", id: "meaning", "aria-live": "polite" });
   const explain = () => {
     const sentences = meaning(survey, chosen.epsilon, words);
     explained.replaceChildren(...sentences.map((text) => make("p", {}, text)));
-    slider.setAttribute("aria-valuetext", sentences[0]);
   };
-  slider.addEventListener("input", () => {
-    chosen.epsilon = epsilonAt(slider.valueAsNumber, low, high);
-    explain();
-  });
   explain();
   const heading = make("h2", {}, words.say("choice_heading"));
-  if (low === high) {
+  if (levels.length === 1) {
     return make("section", { class: "choice" }, heading, make("p", {}, words.say("fixed")), explained);
   }
-  const ends = make(
-    "p",
-    { class: "ends", "aria-hidden": "true" },
-    make("span", {}, words.say("more_private")),
-    make("span", {}, words.say("more_exact"))
-  );
-  const label = make("label", { for: "epsilon" }, words.say("slider"));
-  return make("section", { class: "choice" }, heading, label, slider, ends, explained);
+  const changed = survey.mode === "mallows" ? "level_swapped" : "level_flipped";
+  const ends = /* @__PURE__ */ new Map([
+    [levels[0], words.say("more_private")],
+    [levels[levels.length - 1], words.say("more_exact")]
+  ]);
+  const options = levels.map((epsilon) => {
+    const radio = make("input", {
+      type: "radio",
+      name: "epsilon",
+      value: String(epsilon),
+      checked: epsilon === chosen.epsilon,
+      change: () => {
+        chosen.epsilon = epsilon;
+        explain();
+      }
+    });
+    const percent = words.percent(chanceOfChange(survey, epsilon));
+    const end = ends.get(epsilon);
+    const text = words.say(changed, { percent });
+    return make("label", {}, radio, " ", end === void 0 ? text : `${text} (${end})`);
+  });
+  const group = make("fieldset", { class: "levels" }, make("legend", {}, words.say("slider")), ...options);
+  return make("section", { class: "choice" }, heading, group, explained);
 }
 
 // page/questions.ts

@@ -126,9 +126,9 @@ def test_an_unfilled_proposal_names_its_lines():
         "survey.yaml: items: line 21 is marked CHOOSE and has no value yet; all that can be"
         " compared, for example {names: [London, Paris]}, {file: items.txt}, or {count: 6} for the"
         " numbers 0 to 5",
-        "survey.yaml: privacy.epsilon: line 26 is marked CHOOSE and has no value yet;"
+        "survey.yaml: privacy.epsilon: line 28 is marked CHOOSE and has no value yet;"
         " smaller protects more; 1 is strong, 2 to 4 is usual",
-        "survey.yaml: privacy.max_contributions: line 29 is marked CHOOSE and has no value yet; how"
+        "survey.yaml: privacy.max_contributions: line 31 is marked CHOOSE and has no value yet; how"
         " many answers of one person count at most, from how the survey was made and never counted"
         " in the answers: 10 is within 15 % of the best error for nearly all surveys with this"
         " noise; write fewer if people were asked fewer, and with noise: laplace the fewest that"
