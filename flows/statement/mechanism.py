@@ -10,8 +10,7 @@ share, is here, and beside it what four methods build on it.
 
 Privacy statement of noise on counts: of one release or a stream, with groups and designs.
 
-A design that the operator states is believed and not checked. Several rankings of groups cost no
-more than one.
+A stated design is believed and not checked. Disjoint groups cost no more than one ranking.
 """
 
 from __future__ import annotations
@@ -244,20 +243,19 @@ def design_sentences(design: Design | None) -> Iterator[str]:
 
 def group_sentences(mechanism: CountMechanism) -> Iterator[str]:
     """Yield sentences on groups; nothing if there are none."""
-    groups = mechanism.groups
-    if groups is None:
+    if (groups := mechanism.groups) is None:
         return
     cost = "epsilon" if mechanism.guarantee.rho is None else "the budget"
-    of, bounds = "of this release", "The bound on a person's answers holds"
+    n, of, bounds = len(groups.names), "of this release", "The bound on a person's answers holds"
     if mechanism.stream is not None:
         of = "of all nights of the stream"
         bounds = "The bounds on a person's nights, and on their answers of a night, hold"
     across = f" {bounds} across all groups." if mechanism.params.unit is Unit.USER else ""
-    kept = f"apart for {len(groups.names)} groups{' and for all other answers' * groups.others}"
-    counts = "one of them only"
+    kept, counts = f"apart for {n} groups", "one of them only"
+    kept += " and for all other answers" * groups.others
     if groups.most is not None:
-        kept = f"for {len(groups.names)} groups, which may overlap, and for all answers together"
-        many = "one" if groups.most == 1 else f"{groups.most}"
+        kept = f"for {n} groups, which may overlap, and for all answers together"
+        many = groups.most if groups.most > 1 else "one"
         counts = f"{many} of the groups at most and once in the whole"
     yield (
         f"Counts are kept {kept}. An answer counts in {counts}, and the noise hides a change of any"
