@@ -41,7 +41,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pipelines": (("engine",), ("reduce", "simulate"), ("inspect", "privatize")),
     "flows": (
         ("errors", "terminal"),
-        ("reading",),
+        ("progress", "reading"),
         ("config",),
         ("collecting", "ledger", "statement"),
         ("release",),

@@ -32,6 +32,7 @@ from hushrank.flows.config.row_rules import (
 )
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths
+from hushrank.pipelines.engine.runner import memory_for, most_workers
 from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.plain_text import short
@@ -431,6 +432,8 @@ def _problems_of_runner(config: Sections) -> Problems:
             "is for confidential in Cloud Storage; rows wait in a confidential folder of this"
             " machine as it is. Remove it",
         )
+    if isinstance(runner, LocalRunner) and runner.workers != "auto":
+        yield from _problems_of_workers(runner.workers, config.memory_limit)
     if isinstance(runner, DataflowRunner):
         for place, path in enumerate(config.input.paths):
             if not is_cloud(path) and not is_source(path):
@@ -446,6 +449,16 @@ def _problems_of_runner(config: Sections) -> Problems:
     draws = not config.privacy.already_private or config.input.kind == "rankings"
     if isinstance(runner, SparkRunner) and config.privacy.unit is Unit.LOCAL and draws:
         yield "runner", NOT_FOR_SPARK
+
+
+def _problems_of_workers(workers: int, memory_limit: int) -> Problems:
+    if memory_limit < (least := memory_for(workers)):
+        yield (
+            "runner.workers",
+            f"{workers} workers need a memory_limit of {-(-least >> 20)} MiB, and it is"
+            f" {memory_limit >> 20} MiB, enough for {most_workers(memory_limit)}; raise it, or"
+            " write workers: auto",
+        )
 
 
 def _must_be_remote(path: str) -> str:

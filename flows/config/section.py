@@ -416,6 +416,14 @@ class BadRows(StrEnum):
     FAIL = "fail"
 
 
+def _not_left_out(value: object) -> object:
+    if value == "leave-out":
+        why = "leave-out is refused: others' rows vanish with a damaged file, and no noise covers"
+        fix = "hushrank validate --files lists damaged files; write them again"
+        refuse(("", f"{why} that (docs/guarantee.md); {fix}"))
+    return value
+
+
 def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
@@ -509,6 +517,8 @@ class RowFiles(Section):
             names the columns. Files of Qualtrics have 3.
         on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
             reason; `fail` stops the run, which spends nothing but tells that there are such rows.
+        on_bad_files: `fail` stops the run, which spends nothing, if a file is damaged; the rows of
+            other people stand in it, so no guarantee covers leaving it out (docs/guarantee.md).
     """
 
     kind: str
@@ -529,6 +539,9 @@ class RowFiles(Section):
     decimal: Literal[".", ","] = Field(default=".", examples=['","'])
     header_rows: int = Field(default=1, ge=1, le=100, examples=["3"])
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
+    on_bad_files: Annotated[Literal["fail"], BeforeValidator(_not_left_out)] = Field(
+        default="fail", exclude=True
+    )
 
     @model_validator(mode="before")
     @classmethod

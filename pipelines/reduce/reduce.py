@@ -63,6 +63,7 @@ from hushrank.transforms.engine import in_process
 from hushrank.transforms.engine.beam import GlobalWindows, TaggedOutput, beam
 from hushrank.transforms.engine.in_process import ahead
 from hushrank.transforms.storage.files import source_of
+from hushrank.transforms.storage.files_read import counted, note_read
 from hushrank.transforms.storage.read import read_batches
 from hushrank.transforms.storage.spill_file import Spill, SpillFolder
 from hushrank.transforms.storage.split import Split
@@ -263,7 +264,8 @@ def run(job: Job) -> None:
         RuntimeError: the engine gave up, or lost rows.
     """
     kind, splits = _planned(job)
-    execute(job, lambda pipeline, spill: _add(pipeline, kind, splits, spill))
+    with counted(splits):
+        execute(job, lambda pipeline, spill: _add(pipeline, kind, splits, spill))
     kind.check(_rows_in(splits))
 
 
@@ -476,6 +478,7 @@ class _ReadSplit(beam.DoFn):
         for part, rows in enumerate(ahead(found) if self._ahead else found):
             yield Part(split.name, part, place, rows, split)
             place += len(rows.rows)
+        note_read(split)
 
 
 class _Encode(_Sifting):

@@ -45,6 +45,8 @@ from hushrank.flows.terminal import Console, print_everywhere, stop_as_ctrl_c
 from hushrank.transforms.common.plain_text import short, short_message
 
 if TYPE_CHECKING:
+    from hushrank.flows.reading import Reader
+    from hushrank.flows.run.context import Job
     from hushrank.flows.run.stages import Outcome
 
 
@@ -209,11 +211,17 @@ def _night(day: str | None) -> date | None:
 def validate(
     config: ConfigPath,
     day: Night = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--files", help="Read all files to their end as well, and list those that are damaged."
+        ),
+    ] = False,
     no_privacy: Annotated[bool, NO_PRIVACY] = False,
     anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check everything that can be checked without reading a row or spending budget.
+    """Check everything that can be checked without counting a row or spending budget.
 
     If the survey is ranked night by night, this checks the files of the next night that is due, or
     of the last earlier night that has files.
@@ -236,6 +244,8 @@ def validate(
         else:
             job = prepare_job(survey, night=night)
         check_worth(job)
+        if whole:
+            _check_whole(job, reader, Console(quiet=as_json))
         job.heads = heads_of(job.files, job.config, reader)
         ledger, inputs = job.ledger, job.planned_inputs
         if job.safe:
@@ -246,11 +256,22 @@ def validate(
                 check_turn(job)
         balance = ledger.balance(inputs)
     if not as_json:
-        show_checks(console, job, balance)
+        show_checks(console, job, balance, whole=whole)
         return
     from hushrank.flows.interfaces.documents.runs import print_document, validate_document
 
-    print_document(validate_document(job, balance, check_notes(job)))
+    print_document(validate_document(job, balance, check_notes(job, whole=whole), whole=whole))
+
+
+def _check_whole(job: Job, reader: Reader, console: Console) -> None:
+    from hushrank.flows.progress import Lines, Progress
+    from hushrank.flows.run.input_files import check_whole
+
+    def say(sentence: str) -> None:
+        console.print(Text(sentence), soft_wrap=True)
+
+    reader.watch = Lines(Progress(job.files), say).told
+    check_whole(job.files, job.config, reader, say)
 
 
 def run(

@@ -463,6 +463,8 @@ class ValidateDocument(Document):
     Attributes:
         night: the night whose files were checked; null: all files were.
         files_found: false if no night has files yet, so that columns were not checked.
+        files_whole: true if all files were read to their end and none is damaged; null: they were
+            not read (`--files`).
         steps: steps of a run.
         cost: cost of one run; null: an unsafe run, which counts against no budget, or a night of a
             stream whose budget pays for it.
@@ -473,17 +475,21 @@ class ValidateDocument(Document):
     command: Literal["validate"] = "validate"
     night: date | None
     files_found: bool
+    files_whole: Literal[True] | None = None
     steps: tuple[StepPlan, ...]
     cost: Cost | None
     notes: tuple[str, ...]
     budget: Budget
 
 
-def validate_document(job: Job, balance: Balance, notes: tuple[str, ...]) -> ValidateDocument:
-    """Build the document of a job that passed every check."""
+def validate_document(
+    job: Job, balance: Balance, notes: tuple[str, ...], *, whole: bool
+) -> ValidateDocument:
+    """Build the document of a job that passed every check; `whole`: also that of all pages."""
     return ValidateDocument(
         night=job.night,
         files_found=bool(job.files),
+        files_whole=True if whole else None,
         steps=tuple(StepPlan(step=step.name, does=step.says(job)) for step in STEPS),
         cost=Cost.of(cost) if job.safe and (cost := job.cost) != FREE else None,
         notes=notes,

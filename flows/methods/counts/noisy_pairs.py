@@ -356,6 +356,7 @@ class NoisyPairs(GroupedMethod):
     counted = Counted.PAIRS
     restated = (OF_PAIRS, OF_OUTCOMES, tie_outcomes.RESTATED)
     plan_order = 3
+    noise_on_pairs = True
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
         """Noise for every entry of the matrix of wins, or on who won of each pair."""
