@@ -45,6 +45,7 @@ from hushrank.flows.release.wording import (
     chance_text,
     groups_note,
     interval_headings,
+    precision_sentence,
     rank_interval,
     robustness_sentences,
     verdict,
@@ -324,6 +325,7 @@ def reading_notes(release: Release) -> Iterator[str]:
         from hushrank.flows.release.precincts import precincts_sentence
 
         yield f"{precincts_sentence(release.precincts)} The table: {PRECINCTS}."
+    yield from filter(None, [precision_sentence(release)])
     yield from robustness_sentences(release, release.shown())
     yield from _of_alarms(release)
     if release.test is not None:

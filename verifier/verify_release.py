@@ -197,6 +197,7 @@ about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ d
 line: item=item label?=text~ rank=number score=number low=open high=open rank_low=count
     rank_high=count group=count low_all?=open~ high_all?=open~ rank_low_all?=count~
     rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
+    se?=number~ se_noise?=number~ se_chance?=number~
 errors: centre=[number*n] covariance=[[number]*n]
 group: name=text own=number informative=bool ranking=[line*n] released=<released> election?=election
 effect: name=text scale=number~ estimate=number low=open high=open
@@ -3347,6 +3348,7 @@ def check_total(
 
 EVENTS = {
     *("open", "terms", "reserve", "draw", "stop", "commit", "cancel", "unsafe", "alert", "accept"),
+    "access",
 }
 STEPS = {  # an attempt's states before an event, and its state after it
     "names": ({"reserved"}, "found"),  # a draw of names of items; that of their ranking follows
@@ -3577,7 +3579,11 @@ def check_paid(entries: list[Document], certificate: Document, say: Findings) ->
 
 def check_terms(before: list[Document], part: Document, say: Findings) -> None:
     """That budget and period are those that the ledger had when the release was reserved."""
-    own = [entry for entry in before if entry["population"] == part["population"]]
+    own = [
+        entry
+        for entry in before
+        if entry["population"] == part["population"] and entry["event"] != "access"
+    ]
     terms = [entry for entry in own if entry["event"] in ("open", "terms")][-1]
     limits = ("epsilon", "delta", "lifetime_epsilon")
     told, stated = (
@@ -3936,6 +3942,15 @@ def check_scores(release: Document, say: Findings, groups: int) -> None:
     )
 
 
+def adds_up(line: Document) -> bool:
+    """Whether the parts of a score's standard error make up the whole."""
+    whole, noise, chance = (line.get(name) for name in ("se", "se_noise", "se_chance"))
+    if whole is None or noise is None or chance is None:
+        return noise is None and chance is None and (whole is None or bool(whole >= 0))
+    apart = abs(float(whole) - math.hypot(noise, chance))
+    return bool(min(whole, noise, chance) >= 0 and apart <= 1e-4 * whole)
+
+
 def check_order(release: Document, say: Findings, groups: int) -> None:
     """That scores and ranks lie in their intervals, and lines in the order of both; and what
     follows from the numbers of all `groups` together."""
@@ -3951,6 +3966,7 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
         for line in itertools.chain(*boards)
         if not (inside(line, "") and (line.get("low_all") is None or inside(line, "_all")))
         or not all(0 <= (line.get(name) or 0) <= 1 for name in ("p_best", "p_top"))
+        or not adds_up(line)
     ]
     say.check(
         not outside,

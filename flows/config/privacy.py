@@ -483,6 +483,8 @@ class LedgerConfig(Section):
             one); None: lines are not signed. Every job of a signed ledger needs the key.
         terms_key: file of the public key of the officer who alone opens, changes or recovers the
             budget (`hushrank ledger terms`); runs cannot. None: whoever edits this section can.
+        record_access: whether `inspect`, `clean --delete` and `survey tokens` write a line into the
+            ledger, with who and when, before they begin; with `signing_key` they do in any case.
         anchor: a second place that knows how far the ledger was, so that an older copy is refused:
             a file on another disk, a gs:// folder in another bucket, or git:FOLDER in a git
             repository; None: there is none.
@@ -503,7 +505,13 @@ class LedgerConfig(Section):
     )
     signing_key: LocalPath | None = Field(default=None, examples=["/etc/hushrank/ledger.pem"])
     terms_key: LocalPath | None = Field(default=None, examples=["/etc/hushrank/officer.pub"])
+    record_access: bool = False
     anchor: AnchorPlace | None = Field(default=None, examples=["gs://other-bucket/campus-anchor"])
+
+    @property
+    def records_access(self) -> bool:
+        """Whether commands that show or delete confidential data leave a line in the ledger."""
+        return self.record_access or self.signing_key is not None
 
     @model_validator(mode="after")
     def _check_lifetime(self) -> Self:

@@ -35,7 +35,7 @@ from pydantic_core import PydanticCustomError
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
 from hushrank.transforms import system
-from hushrank.transforms.common.local_files import require_regular, slashed
+from hushrank.transforms.common.local_files import UnfitFile, home_path, require_regular, slashed
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import Words
 from hushrank.transforms.storage.files import FileFormat
@@ -73,11 +73,13 @@ def local_path(value: object, info: ValidationInfo) -> object:
         refuse(("", f"must be a local path, got {value!r}"))
     _check_text(value)
     try:
-        path = Path(os.path.abspath(_folder(info) / Path(value).expanduser()))
+        path = Path(os.path.abspath(_folder(info) / home_path(value)))
         path.resolve()
         _check_length(str(path), value)
         _count(str(path), value, str(path), info)
-    except (OSError, RuntimeError):  # RuntimeError: circular links, or ~ of an unknown user
+    except UnfitFile as error:
+        refuse(("", f"{value}: {error.strerror}; write the path in full"))
+    except (OSError, RuntimeError):  # RuntimeError: circular links
         refuse(("", f"{value}: its links go round in a circle; name another place"))
     return path
 

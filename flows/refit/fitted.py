@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -156,7 +155,7 @@ def _fitted(
     counts: PublicCounts, model: Model, asked: dict[str, str | float], *, elo: bool
 ) -> Fitted:
     found = fit(counts, model)
-    estimated, scale = replace(found.estimate, noise_share=None), found.scale  # as in a release
+    estimated, scale = found.estimate, found.scale
     lines = ranked_items(
         counts.items, estimated, scale, counts.labels, probabilities_of(estimated, None)
     )

@@ -40,6 +40,7 @@ from hushrank.flows.release.archive import (
     load_archived,
     write_file,
 )
+from hushrank.flows.release.boards import STANDARD_ERRORS
 from hushrank.flows.release.election import PrecinctRecord
 from hushrank.flows.release.release import Head, Release, load_head
 from hushrank.flows.release.released import effects_csv
@@ -57,7 +58,7 @@ from hushrank.transforms.storage.places import CloudPath, Place, flush_folder, r
 
 INTERVALS_AT_ONCE = ("low_all", "high_all", "rank_low_all", "rank_high_all", "surely_above")
 PIECE = 1_000  # lines of a piece of the table
-LATER_COLUMNS = (*INTERVALS_AT_ONCE, "p_best", "p_top")
+LATER_COLUMNS = (*INTERVALS_AT_ONCE, "p_best", "p_top", *STANDARD_ERRORS)
 
 
 def check_output(output: Place, *jobs: str, safe: bool = True) -> None:

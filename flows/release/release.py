@@ -16,7 +16,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import cache, partial
 from itertools import chain
@@ -518,8 +517,10 @@ def build_release(
     if len(items) != estimate.n_items:
         raise ValueError(f"got {len(items)} items, but an estimate of {estimate.n_items}")
     elo, names = shown_as is Scale.ELO, labels or {}
-    compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
-    ranking = ranked_items(items, compared, scale, names, probabilities_of(estimate, n_top))
+    night = provenance.stream is not None
+    ranking = ranked_items(
+        items, estimate, scale, names, probabilities_of(estimate, n_top), with_share=night
+    )
     told = _warnings_of_ranking(estimate, ranking, no_elo=elo and scale is not Scale.LOG_ODDS)
     groups = tuple(group_ranking(items, each, scale, names, n_top) for each in boards)
     release = Release(

@@ -27,9 +27,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 
 import numpy as np
 
+from hushrank.estimation.common.estimate import interval_change
 from hushrank.estimation.common.score_change import (
     Gaps,
     LeadBy,
@@ -366,6 +368,36 @@ NONE_OF_ROUNDS = (
     "How many people it takes to change the winner is not stated of an instant runoff: a few"
     " ballots may decide who leaves in a close round, and all later rounds with it."
 )
+
+
+# methods for which `interval_change` predicts intervals; a test compares it with simulated surveys
+PREDICTED = ("noisy-counts", "noisy-pairs")
+LEAST_WIDENED = 1.005  # factor below which the noise is not worth a sentence
+LEFT_OUT = "pairs_left_out_of_the_fit"  # less noise would use them
+MOST_WIDENED = 10.0  # a larger factor is not told more exactly
+
+
+def precision_sentence(release: Release) -> str:
+    """Say how much privacy widened the intervals, and what twice the people would bring.
+
+    It is about the typical interval, by the median share of noise in the squared standard errors.
+    Empty where that is not known, as where noise decided which pairs count, or no noise was added.
+    """
+    pairs = [(line.se, line.se_noise) for line in release.ranking]
+    shares = [(noise / se) ** 2 for se, noise in pairs if se and noise is not None]
+    central = release.privacy.unit is not Unit.LOCAL and release.stream is None
+    whole = len(shares) == len(pairs) and not release.privacy.parameters.get(LEFT_OUT)
+    if not (release.informative and central and whole and release.method in PREDICTED):
+        return ""
+    change = interval_change(median(shares))
+    if change.widened < LEAST_WIDENED:
+        return ""
+    who = "comparisons" if release.privacy.unit is Unit.COMPARISON else "people"
+    twice = f"with twice the {who} it would be about {100 * change.at_twice:.0f} % as long"
+    if change.widened > MOST_WIDENED:
+        return f"Nearly all of a typical interval is privacy noise; {twice}."
+    more = f"{100 * (change.widened - 1):.0f} %"
+    return f"Privacy noise makes a typical interval about {more} longer; {twice}."
 
 
 def robustness_sentences(release: Release, shown: Mapping[str, str]) -> Iterator[str]:

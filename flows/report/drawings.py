@@ -6,7 +6,7 @@ numbers, which a pointer shows and a screen reader says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -41,6 +41,9 @@ MOST_WITH_NUMBERS = 10  # most items of a matrix with a number in each cell
 STRONG = 0.55  # a cell with a stronger colour has its number in the page's colour
 NAME_GAP = 16  # least distance of names at the ends of curves
 COLOURS = 10
+STYLES = 5  # dashes of lines, in figure.css
+WHISKER_GAP = 5  # pixels between intervals that stand beside each other
+LEAST_ROOM = 34  # pixels for each point of a curve, so that they can
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,6 +351,7 @@ class Curve:
         points: places of its points and their numbers in words.
         area: lower and upper end at each point; empty: there is no area.
         dashed: whether the line is dashed.
+        quiet: whether it stays behind the others: grey, thin, and its area only under the pointer.
     """
 
     name: str
@@ -355,6 +359,7 @@ class Curve:
     points: Sequence[tuple[float, float, str]]
     area: Sequence[tuple[float, float]] = ()
     dashed: bool = False
+    quiet: bool = False
 
 
 def curves(
@@ -368,6 +373,7 @@ def curves(
     below: str = "",
     marks: Sequence[float] = (),
     points: bool = True,
+    styles: bool = False,
 ) -> Markup:
     """Curves of several colours with their names at their ends, as parts of a drawing.
 
@@ -380,6 +386,7 @@ def curves(
         below: label of the other axis.
         marks: places with a dotted line across.
         points: whether each point has a mark with its numbers.
+        styles: whether lines differ in their dashes too, for who sees no colours.
     """
     left = 100 * (14 + max(width_of(tick) for _, tick in up.ticks)) / width
     ends = [curve.points[-1] for curve in drawn]
@@ -400,23 +407,56 @@ def curves(
     scale.append(text(words, 0, -26, "quiet"))
     scale.append(field(left, right, text(below, "100%", height + 34, "quiet end")))
     heights = _apart([y_of(y) for _, y, _ in ends], height)
+    room = nominal / max(max(len(curve.points) for curve in drawn), 1)
+    plot = _Plot(x_of, y_of, nominal, height, beside=styles and room >= LEAST_ROOM)
     series = []
     for place, (curve, name_y) in enumerate(zip(drawn, heights, strict=True)):
-        xy = [(x_of(x) / 100 * nominal, y_of(y)) for x, y, _ in curve.points]
-        area = [(y_of(low), y_of(high)) for low, high in curve.area]
-        stretched = _stretched(xy, area, nominal, height, dashed=curve.dashed)
-        dots = [
-            mark(said, element("circle", cx=percent(x_of(x)), cy=y_of(y), r=4.5, class_="point"))
-            for x, y, said in curve.points
-            if points and not curve.dashed
-        ]
+        inside = plot.curve(curve, place, points=points and not curve.dashed)
         name = field(right, 100, _name(wide[place], phone[place], name_y, x=10))
-        title, line = element("title", shown(curve.title)), field(left, right, stretched, *dots)
-        kind = f"series c{place % COLOURS}"
+        title, line = element("title", shown(curve.title)), field(left, right, *inside)
+        style = f" s{place % STYLES}" if styles else ""
+        kind = "series rest" if curve.quiet else f"series c{place % COLOURS}{style}"
         series.append(element("g", title, line, name, role="group", class_=kind))
     return element(
         "g", element("g", *scale, aria_hidden="true"), *series, transform="translate(0 44)"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plot:
+    """Place in which curves are drawn.
+
+    Attributes:
+        x_of: percent of the width at a number across.
+        y_of: pixels from the top at a number up.
+        width, height: size in pixels for which lines are drawn.
+        beside: whether intervals are lines beside each other, not areas on top of each other.
+    """
+
+    x_of: Callable[[float], float]
+    y_of: Callable[[float], float]
+    width: float
+    height: float
+    beside: bool
+
+    def curve(self, curve: Curve, place: int, *, points: bool) -> list[Markup]:
+        """The line of a curve, its intervals, and its points."""
+        xy = [(self.x_of(x) / 100 * self.width, self.y_of(y)) for x, y, _ in curve.points]
+        area = [(self.y_of(low), self.y_of(high)) for low, high in curve.area]
+        around = () if self.beside else area
+        drawn = [_stretched(xy, around, self.width, self.height, dashed=curve.dashed)]
+        aside = {}
+        if self.beside and not curve.quiet:
+            aside = {"transform": f"translate({WHISKER_GAP * (place - STYLES // 2)} 0)"}
+            for (x, *_), (y1, y2) in zip(curve.points, area, strict=True):
+                x1 = percent(self.x_of(x))
+                line = element("line", x1=x1, x2=x1, y1=y1, y2=y2, class_="whisker", **aside)
+                drawn.append(line)
+        for x, y, said in curve.points if points else ():
+            cx, cy = percent(self.x_of(x)), self.y_of(y)
+            circle = element("circle", cx=cx, cy=cy, r=4.5, class_="point", **aside)
+            drawn.append(mark(said, circle))
+        return drawn
 
 
 def _stretched(

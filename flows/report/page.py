@@ -62,6 +62,7 @@ from hushrank.flows.release.wording import (
     RELIABLY,
     certainty,
     interval_headings,
+    precision_sentence,
     robustness_sentences,
 )
 from hushrank.flows.report.figures import figures_of
@@ -388,7 +389,7 @@ def _words_of(release: Release) -> dict[str, Any]:
     """The sentences about the ranking, and which columns it has."""
     return {
         "better": "harder" if release.scale in DIFFICULTIES else "better",
-        "certainty": certainty(release),
+        "certainty": " ".join(filter(None, (certainty(release), precision_sentence(release)))),
         "at_once": release.says("low_all"),
         "intervals": interval_headings(release),
         "contents": contents_of,

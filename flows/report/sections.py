@@ -395,6 +395,7 @@ def _tiers(release: Release, places: list[str]) -> list[Tier]:
 
 
 MOST_LINES = 10  # items drawn: the first of the last release
+LEADING = 5  # items with colours and bands; the bands of more would lie on top of each other
 MOST_POINTS = 40  # most releases for which each rank has a mark
 MOST_DAYS = 6  # most steps between the days that the axis names
 MARGIN = 0.03  # part of the axis between its ends and the first and the last release
@@ -422,11 +423,26 @@ def history_figure(release: Release, earlier: Sequence[Release]) -> ReportFigure
         svg=drawing("curves", height, description, drawn),
         caption=(
             f"The ranks of {which} on the last {len(nights)} nights that say anything; the band of"
-            f" an item shows the ranks that it can have. {confidence} Nights next to each other"
+            f" each of the first {LEADING} shows the ranks that it can have, and the table those of"
+            f" all. {confidence} Nights next to each other"
             " share most of their answers and part of their noise: what changed since the last one"
             " is tested above."
         ),
+        table=_table_of_ranks(nights),
     )
+
+
+def _table_of_ranks(releases: Sequence[Release]) -> tuple[tuple[str, ...], ...]:
+    """Ranks that each drawn item can have, by release; the latest first, as people read it."""
+    bands, _ = _bands_in_time(releases)
+    heads = [f"{release.day}" for release in releases]
+    best = releases[-1].ranking[:MOST_LINES]
+    told = [
+        [range_text(*band[line.item]) if line.item in band else "–" for band in reversed(bands)]
+        for line in best
+    ]
+    rows = [(line.shown, *cells) for line, cells in zip(best, told, strict=True)]
+    return ("Item", *reversed(heads)), *rows
 
 
 def ranks_over_time(
@@ -460,13 +476,14 @@ def _ranks_over_time(
     best = last.ranking[:MOST_LINES]
     lines = [{line.item: line for line in release.ranking} for release in releases]
     drawn = []
-    for line in best:
+    for place, line in enumerate(best):
         held = [
             (x, each[line.item]) for x, each in zip(places, lines, strict=True) if line.item in each
         ]
         area = [band[line.item] for band in bands if line.item in band]
         said = area if words == ALL_NIGHTS else [each.sure_ranks for _, each in held]
-        drawn.append(_curve(held, area, said))
+        curve = _curve(held, area, said)
+        drawn.append(replace(curve, quiet=place >= LEADING))
     lowest = max(len(best), *(bands[-1][line.item][1] for line in best))
     height = max(36 * len(best), 120.0)
     marks = [at for at in round_marks(1, max(lowest, 2))[0] if at >= 1 and at == round(at)]
@@ -485,6 +502,7 @@ def _ranks_over_time(
         words=words,
         marks=between,
         points=len(releases) <= MOST_POINTS,
+        styles=True,
     )
     return height + 72, body
 

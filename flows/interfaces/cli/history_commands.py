@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -20,6 +20,8 @@ from hushrank.transforms import system
 from hushrank.transforms.common.local_files import open_to_write, require_regular
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from hushrank.flows.release.release import Release
     from hushrank.flows.report.changes import Changes
     from hushrank.transforms.storage.places import Place
@@ -45,11 +47,17 @@ class TableKind(StrEnum):
     """A table of a release."""
 
     RANKING = "ranking"
+    COUNTS = "counts"
+    CODEBOOK = "codebook"
     ABILITIES = "abilities"
     DIF = "dif"
 
 
 NOTHING = {
+    TableKind.COUNTS: (
+        "--table counts: these releases hold no noisy count of an item or a pair. Releases of"
+        " methods that count comparisons or rankings do."
+    ),
     TableKind.ABILITIES: (
         "--table abilities: none of these releases has abilities by raw score. Releases of method:"
         " totals have them where anything can be learned."
@@ -101,7 +109,9 @@ OneRelease = Annotated[
 TableOf = Annotated[
     TableKind,
     typer.Option(
-        "--table", help="ranking; or of a test: abilities by raw score, or dif: items by group."
+        "--table",
+        help="ranking; counts: with their noise; codebook: what each column means; of a test:"
+        " abilities by raw score, dif: items by group.",
     ),
 ]
 OneSource = Annotated[
@@ -315,8 +325,10 @@ def export(
 ) -> None:
     """Write the rankings of all releases, or of one, into one table: a row for each item.
 
-    With --table abilities it has a row for each raw score of a test, with --table dif one for each
-    item and pair of groups.
+    With --table counts it has a row for each noisy count of an item or a pair, with the standard
+    deviation of its noise; with --table codebook one for each column of each table; with --table
+    abilities one for each raw score of a test, with --table dif one for each item and pair of
+    groups.
 
     An --out that ends in .png, .svg or .pdf gets a chart for slides of the last release, or of the
     one that is named. A chart shows as many items as can be read from afar; a PDF has pages for the
@@ -324,13 +336,10 @@ def export(
     """
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.history import (
-        abilities_table,
         apart,
-        dif_table,
         export_bytes,
         one_release,
         outputs_of,
-        ranking_table,
         read_history,
         with_own_words,
     )
@@ -350,14 +359,30 @@ def export(
     if out.suffix == PAGE:
         _export_page(out, with_own_words(chosen[-1], sources, load_config), outputs)
         return
-    tables = {TableKind.ABILITIES: abilities_table, TableKind.DIF: dif_table}
-    table = ranking_table(chosen) if kind is TableKind.RANKING else tables[kind](chosen)
+    table = _table_of(kind, chosen)
     if kind in NOTHING and not table.num_rows:
         raise ConfigError(NOTHING[kind])
     write_whole(out, codecs.BOM_UTF8 * excel + export_bytes(table, out))
+    if kind is TableKind.CODEBOOK:
+        _say(f"Wrote {out}: what the {table.num_rows} columns of all tables mean.")
+        return
     of = "1 release" if len(chosen) == 1 else f"{len(chosen):,} releases"
     _say(f"Wrote {out}: {table.num_rows:,} row{'' if table.num_rows == 1 else 's'} of {of}.")
     _say_what_is_left_out(left_out)
+
+
+def _table_of(kind: TableKind, releases: Sequence[Release]) -> pa.Table:
+    from hushrank.flows.release.codebook import codebook_table, counts_table
+    from hushrank.flows.release.history import abilities_table, dif_table, ranking_table
+
+    makers: dict[TableKind, Callable[[Sequence[Release]], pa.Table]] = {
+        TableKind.RANKING: ranking_table,
+        TableKind.COUNTS: counts_table,
+        TableKind.CODEBOOK: lambda _: codebook_table(),
+        TableKind.ABILITIES: abilities_table,
+        TableKind.DIF: dif_table,
+    }
+    return makers[kind](releases)
 
 
 def _check_chart(out: Path) -> None:

@@ -47,7 +47,10 @@ def show_look(console: Console, config: SurveyConfig, night: date | None, found:
         _show_people(console, config, found)
         _show_lengths(console, found)
         _show_exposure(console, config, found)
-    console.print(Text("CONFIDENTIAL. Nothing was written, logged or spent.", style="red"))
+    written = "Nothing was written, logged or spent."
+    if config.ledger.records_access:
+        written = "The ledger says who looked and when, and none of this. Nothing was spent."
+    console.print(Text(f"CONFIDENTIAL. {written}", style="red"))
 
 
 def _show_rows(console: Console, found: Look) -> None:

@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 from rich.text import Text
@@ -86,9 +86,12 @@ def stop_usage(error: Any, as_json: bool) -> NoReturn:
     text = short(error.format_message(), MOST_USAGE)
     if as_json:
         stop(error, text, 2, as_json)
+    error.format_message = lambda: text
+    if is_plain():
+        error.show()
+        sys.exit(error.exit_code)
     from typer.rich_utils import rich_format_error
 
-    error.format_message = lambda: text
     rich_format_error(error)
     sys.exit(error.exit_code)
 
@@ -435,7 +438,22 @@ class Late(CommandInfo):
         return found
 
 
-class InOrder(TyperGroup):
+class Commands(TyperGroup):
+    """Group of commands."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List each command with its first sentence, which would be cut off, in plain help."""
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [(name, _summary(each.help)) for name, each in found if each is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _summary(text: str | None) -> str:
+    return " ".join((text or "").split("\n\n", 1)[0].split())
+
+
+class InOrder(Commands):
     """Group that lists commands by panel; by default, subgroups such as `ledger` would come
     first."""
 
@@ -458,15 +476,30 @@ class InOrder(TyperGroup):
         return names
 
 
+def is_plain() -> bool:
+    """Whether help and errors are plain lines, without boxes that a screen reader would spell out.
+
+    So they are in a terminal that calls itself dumb, and with TYPER_USE_RICH=0.
+    """
+    return os.environ.get("TERM") == "dumb" or os.environ.get("TYPER_USE_RICH") == "0"
+
+
+MARKUP: Literal["rich"] | None = None if is_plain() else "rich"
 app = typer.Typer(
     name=PROGRAM,
+    rich_markup_mode=MARKUP,
     cls=InOrder,
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # pretty exceptions would print local variables
 )
-ledger_app = typer.Typer(help="Look at a population's privacy budget.", no_args_is_help=True)
+of_group: dict[str, Any] = {
+    "cls": Commands,
+    "no_args_is_help": True,
+    "rich_markup_mode": MARKUP,
+}
+ledger_app = typer.Typer(help="Look at a population's privacy budget.", **of_group)
 app.add_typer(ledger_app, name="ledger", rich_help_panel=KEPT)
-survey_app = typer.Typer(help="Ask people on a page that privatises answers.", no_args_is_help=True)
+survey_app = typer.Typer(help="Ask people on a page that privatises answers.", **of_group)
 app.add_typer(survey_app, name="survey", rich_help_panel=COLLECTING)
 app.registered_commands += [
     Late(name, command, panel)

@@ -284,6 +284,7 @@ def tokens(
     from hushrank.flows.collecting.contents import TokenKey, write_tokens
     from hushrank.flows.collecting.survey.settings import collect_of
     from hushrank.flows.run.confidential_folder import check_confidential
+    from hushrank.flows.run.context import record_access
     from hushrank.privacy.randomness import system_bits
 
     checked, bits = _checked(config, anyway=anyway, people=count), system_bits()
@@ -292,6 +293,7 @@ def tokens(
             "collect.tokens: must be true; otherwise the collector accepts answers without a token."
         )
     check_confidential(checked.confidential)
+    record_access(checked, "survey tokens")
     key = TokenKey.of(checked.confidential, bits)
     try:
         write_tokens(out, key, count, bits, page)

@@ -302,6 +302,8 @@ class PlacedItem(RankedItem):
         surely_above: places in the list whose items this item is reliably better than: `3..7 9`.
         p_best, p_top: chance to be the best, and among the best k, which the release states.
         noise_share: share of privacy noise in the variance of the score, for a night of a stream.
+        se: standard error of the score, which `low` and `high` allow for; null: an end is open.
+        se_noise, se_chance: its parts by noise and by chance; the squares add up; null: not told.
     """
 
     place: str

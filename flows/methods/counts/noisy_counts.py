@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, Self
 
@@ -41,6 +41,7 @@ from hushrank.flows.methods.formulas import ROWS, WON, Restated
 from hushrank.flows.methods.reductions import problems_of_unbalanced
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.released import (
+    Count,
     Figure,
     Leads,
     Released,
@@ -99,6 +100,11 @@ class ReleasedCounts(ReleasedRecord):
         require_noisy(counts, items)
         wins = dict(zip(items, counts.wins.tolist(), strict=True))
         return cls(row_weight=counts.row_weight, wins=wins)
+
+    def counts(self) -> Iterator[Count]:
+        """Yield the comparisons that each item won."""
+        for item, number in self.wins.items():
+            yield Count("wins", item, None, number, self.row_weight)
 
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item, noise included; None where the release has no such."""

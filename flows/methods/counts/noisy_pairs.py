@@ -58,12 +58,14 @@ from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, ONE_CELL, ROWS, Rest
 from hushrank.flows.methods.reductions import UNKNOWN_PAIRS
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.released import (
+    Count,
     Figure,
     Leads,
     Released,
     ReleasedRecord,
     Rows,
     among_items,
+    counts_of_pairs,
     in_comparisons,
     require_noisy,
     rows_of,
@@ -168,6 +170,17 @@ class ReleasedPairs(ReleasedRecord):
             if asked is None
             else tuple(tuple(np.flatnonzero(row).tolist()) for row in np.triu(asked)),
         )
+
+    def counts(self) -> Iterator[Count]:
+        """Yield how often an item won against another, and whether people were asked."""
+        pairs = counts_of_pairs("wins", self.items, self.wins, self.row_weight)
+        if self.asked is None:
+            yield from pairs
+            return
+        later = enumerate(self.asked)
+        asked = {frozenset((self.items[i], self.items[j])) for i, row in later for j in row}
+        for each in pairs:
+            yield each._replace(asked=frozenset((each.item, str(each.other))) in asked)
 
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
         """Noisy wins of some items over each other, in comparisons."""

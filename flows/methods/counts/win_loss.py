@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, Self
 
@@ -37,6 +37,7 @@ from hushrank.flows.methods.counts.common import (
 from hushrank.flows.methods.formulas import EXPOSED, ROWS, TURNED, WON, Restated
 from hushrank.flows.methods.reductions import problems_of_unknown_partners, warnings_of
 from hushrank.flows.release.released import (
+    Count,
     Figure,
     Leads,
     Released,
@@ -102,6 +103,12 @@ class ReleasedWinLoss(ReleasedRecord):
             dict(zip(items, part.tolist(), strict=True)) for part in (counts.wins, counts.losses)
         )
         return cls(row_weight=counts.row_weight, wins=wins, losses=losses)
+
+    def counts(self) -> Iterator[Count]:
+        """Yield the comparisons that each item won, and those that it lost."""
+        for what, numbers in (("wins", self.wins), ("losses", self.losses)):
+            for item, number in numbers.items():
+                yield Count(what, item, None, number, self.row_weight)
 
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item, noise included."""

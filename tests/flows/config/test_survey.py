@@ -215,7 +215,7 @@ UNKNOWN_KEYS = [
     (
         {"ledger.xyz": 1},
         "ledger.xyz: unknown key. Known here: path, epsilon, delta, refresh, alerts,"
-        " lifetime_epsilon, other_people, signing_key, terms_key, anchor.",
+        " lifetime_epsilon, other_people, signing_key, terms_key, record_access, anchor.",
     ),
 ]
 WRONG_VALUES = [

@@ -16,6 +16,7 @@ import pytest
 
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Release
+from hushrank.flows.report.sections import ranks_over_time
 from hushrank.flows.report.slide import chart_of, chart_svg
 from hushrank.flows.report.svg import Shape
 from tests.releases import ITEMS, WINS, make_nights, make_release, page
@@ -258,3 +259,23 @@ def test_a_day_without_an_earlier_release_is_refused(output, command, since):
     assert code == 2
     assert f"--since {since}: there is no earlier release of that day." in printed
     assert "--since: must be a date" in command("history", output, "--since", "May")[1]
+
+
+def test_of_many_items_five_have_colours_dashes_and_intervals():
+    """Ten bands on top of each other were one grey area."""
+    names, wins = [f"item {i}" for i in range(20)], [3000 - 70 * i for i in range(20)]
+    nights = [
+        make_release(
+            names, wins, seed=seed, release_id=f"n{seed}", created=FIRST.created + timedelta(seed)
+        )
+        for seed in range(8)
+    ]
+    drawn = ranks_over_time(nights, ".svg").decode()
+    kinds = re.findall(r'class="series ([^"]*)"', drawn)
+    assert kinds == [*(f"c{i} s{i}" for i in range(5)), *["rest"] * 5]
+    assert drawn.count('class="whisker"') == 5 * len(nights)
+    assert 'class="area"' not in drawn
+    assert drawn.count('class="point"') == 10 * len(nights)
+    many = [each.model_copy(update={"release_id": f"m{i}"}) for i, each in enumerate(nights * 5)]
+    crowded = ranks_over_time(many, ".svg").decode()
+    assert ('class="whisker"' in crowded, crowded.count('class="area"')) == (False, 10)

@@ -53,6 +53,7 @@ def test_keys_are_those_of_the_contract_in_a_fixed_order():
         *("item", "rank", "score", "low", "high", "rank_low", "rank_high", "group"),
         *("low_all", "high_all", "rank_low_all", "rank_high_all", "surely_above"),
         *("p_best", "p_top"),
+        *("se", "se_noise", "se_chance"),
     ]
     assert list(content["privacy"]) == [
         *("unit", "adjacency", "epsilon", "delta", "rho", "mechanism", "noise_scale"),
