@@ -111,10 +111,14 @@ class LookConfig(Section):
             for unit `user`. Where it is near certain that the rows of fewer than half as many
             people were seen, the run stops too. Without this key a run never stops because nobody
             is seen.
+        unlisted: of comparisons: whether the pilot query also counts who names an item that is not
+            in `items`, with noise; a release warns if somebody does. With the same share of epsilon
+            its numbers then have 1.5 times the noise, or twice with `add-remove`.
     """
 
     share: float = Field(gt=0, le=MOST_SHARE, examples=["0.02"])
     people: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["900"])
+    unlisted: bool = False
 
 
 def _share_alone(value: object) -> object:
@@ -367,7 +371,9 @@ class PrivacyConfig(Section):
         )
         if (found := self._discovery) is not None:
             return replace(whole, epsilon=math.inf, delta=0.0, rho=found.rest, discovery=found)
-        return whole if self.look is None else with_look(whole, self.look.share)
+        if self.look is None:
+            return whole
+        return with_look(whole, self.look.share, unlisted=self.look.unlisted)
 
 
 def _problems_of_local(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:

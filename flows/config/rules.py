@@ -26,6 +26,7 @@ from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.row_rules import (
     problems_of_extras,
     problems_of_groups,
+    problems_of_look,
     problems_of_stream,
     problems_of_words,
 )
@@ -84,6 +85,7 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)
     yield from problems_of_groups(config, methods)
+    yield from problems_of_look(config)
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
     yield from _problems_of_rules(config, methods)

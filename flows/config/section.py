@@ -1,7 +1,4 @@
-"""Base of the sections of the YAML file: places, files and words of every `input`.
-
-Relative paths start at the folder of the YAML file.
-"""
+"""Base of the YAML file's sections: places, files, words. Relative paths start at its folder."""
 
 from __future__ import annotations
 
@@ -73,15 +70,15 @@ def local_path(value: object, info: ValidationInfo) -> object:
         refuse(("", f"must be a local path, got {value!r}"))
     _check_text(value)
     try:
-        path = Path(os.path.abspath(_folder(info) / home_path(value)))
-        path.resolve()
-        _check_length(str(path), value)
-        _count(str(path), value, str(path), info)
+        named = os.path.abspath(_folder(info) / home_path(value))
+        Path(named).resolve()
     except UnfitFile as error:
         refuse(("", f"{value}: {error.strerror}; write the path in full"))
     except (OSError, RuntimeError):  # RuntimeError: circular links
         refuse(("", f"{value}: its links go round in a circle; name another place"))
-    return path
+    _check_length(named, value)
+    _count(named, value, named, info)
+    return Path(named)
 
 
 def _place(value: object, info: ValidationInfo) -> object:
@@ -89,9 +86,9 @@ def _place(value: object, info: ValidationInfo) -> object:
         return value
     if not isinstance(value, str):
         raise PydanticCustomError("path_type", "must be a path")
+    if "://" in value and not is_cloud(value):
+        refuse(("", f"must be a local path or start with {CLOUD_PREFIX}, got {value!r}"))
     if not is_cloud(value):
-        if "://" in value:
-            refuse(("", f"must be a local path or start with {CLOUD_PREFIX}, got {value!r}"))
         return local_path(value, info)
     try:
         path = CloudPath.parse(value)

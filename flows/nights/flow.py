@@ -150,6 +150,7 @@ RETRY_DELAY_SECONDS = 1
 ALERT_EVENT = "hushrank.budget.alert"
 CHANGE_EVENT = "hushrank.ranks.changed"
 PASSED_EVENT = "hushrank.item.passed"
+UNLISTED_EVENT = "hushrank.item.unlisted"
 NOT_SHOWN = (
     "Prefect: the release is published, but the server did not take all that its page shows of it."
 )
@@ -178,6 +179,7 @@ def run_in_flow(job: Job, reducer: Reducer, watch: Perform, tell: Tell) -> Outco
             _alert(outcome)
             _tell_changes(outcome, job)
             _tell_alarms(outcome)
+            _tell_unlisted(outcome)
             leave_artifacts(outcome)
         except Exception:  # a server that is gone must not make a published night a failure
             tell(NOT_SHOWN)
@@ -314,6 +316,25 @@ def _tell_changes(outcome: Outcome, job: Job) -> None:
                 ],
             },
         )
+
+
+def _tell_unlisted(outcome: Outcome) -> None:
+    """Emit an event if the pilot query saw an item that is not listed."""
+    from prefect.events import emit_event
+
+    look = outcome.release.look
+    if look is None or not look.names_unlisted or outcome.spent is None:
+        return
+    emit_event(
+        event=UNLISTED_EVENT,
+        resource={"prefect.resource.id": f"hushrank.population.{outcome.balance.population}"},
+        payload={
+            "release": outcome.release.release_id,
+            "what": look.of_items,
+            "voters": look.voters,
+            "unlisted": look.unlisted,
+        },
+    )
 
 
 def _tell_alarms(outcome: Outcome) -> None:

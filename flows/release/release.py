@@ -266,8 +266,9 @@ class Release(Record):
             for name in type(self).model_fields
             if name not in absent
         }
-        if self.look is not None and self.look.people is None:  # as in earlier releases
-            content["look"] = self.look.model_dump(mode="json", exclude={"people"})
+        if self.look is not None:  # as in earlier releases
+            empty = {name for name in ("people", "unlisted") if getattr(self.look, name) is None}
+            content["look"] = self.look.model_dump(mode="json", exclude=empty)
         if self.groups is not None:
             content["groups"] = [
                 {
@@ -319,9 +320,10 @@ class Release(Record):
         """Variance of the noise in each released count; None where no noise was added to counts.
 
         Each group's counts have noise of their own, and so have rows of no group where they count.
+        Where groups overlap, the counts of the whole are no sum and have noise of their own.
         """
         known = self.privacy.noise_variance if self.stream is None else self.stream.shown_variance
-        if not self.groups or known is None:
+        if not self.groups or known is None or self.privacy.groups_per_answer is not None:
             return known
         whole = self.released.wins_by_item()
         parts = [each.released.wins_by_item() for each in self.groups]

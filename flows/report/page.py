@@ -466,6 +466,7 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
         ("Answers per person on one item, at most", privacy.per_item_cap),
         ("Answers per person on one pair, at most", 1 if privacy.distinct_pairs else None),
         ("User names per person, at most", privacy.names_per_person),
+        ("Groups per answer, at most", privacy.groups_per_answer),
         ("Ties", None if privacy.ties is None else TIES_WORDS[privacy.ties]),
         ("Unit of the released counts", _unit_of_counts(release)),
         *((_heading(name), _value(value)) for name, value in privacy.parameters.items()),

@@ -211,12 +211,18 @@ OF_ANCHORED_SHEETS = (
     "Each follows from the sheets of its group alone, so groups may differ in ability; the zero is"
     " that of the anchors in each."
 )
+OF_OVERLAP = (
+    "Groups share answers, so each ranking follows from the counts of its group alone, and nothing"
+    " is drawn towards other groups."
+)
 OF_BALLOTS = "Each follows from the rankings of its group alone."
 
 
 def board_tables(release: Release, room: int) -> list[BoardTable]:
     """A table of each group, on a page that has `room` bytes for them."""
     tables, how = [], OF_BALLOTS if release.released.ballots else DRAWN
+    if release.privacy.groups_per_answer is not None:
+        how = OF_OVERLAP
     if release.scale in DIFFICULTIES:
         how = OF_ANCHORED_SHEETS if release.scale is Scale.ANCHORED_DIFFICULTY else OF_SHEETS
     for group, board in release.boards():

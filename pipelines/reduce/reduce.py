@@ -46,13 +46,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.pipelines.engine.runner import Runner
 from hushrank.pipelines.reduce.kind import Kind, Part, WriteArrays, WriteTally, execute
 from hushrank.pipelines.reduce.reduction_job import set_aside
 from hushrank.transforms.common.dense_sums import DenseFn, Integers
-from hushrank.transforms.common.encode import Sifted, text_of_rejects
+from hushrank.transforms.common.encode import UNLISTED_ITEM, Sifted, text_of_rejects
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.comparisons.aggregate import TallyFn
@@ -456,6 +457,9 @@ class _Sifting(beam.DoFn):
             elif job.fail_on_bad_rows:
                 raise InputError(f"input: a row breaks a rule: {found.rejects['reason'][0]}")
             tally["rows_rejected"] += len(found.rejects)
+            tally["rows_unlisted"] += int(
+                pc.sum(pc.equal(found.rejects["reason"], UNLISTED_ITEM), min_count=0).as_py()
+            )
         return found.rows
 
 

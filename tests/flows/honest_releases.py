@@ -28,6 +28,7 @@ METERED = {
     "first": str(FIRST),
 }  # fmt: skip
 GROUPS = {"column": "team", "values": ["red", "blue"]}
+OVERLAP = {**GROUPS, "most": 2, "separator": "|"}
 ONE_ROW = {"privacy__unit": "comparison", "privacy__max_contributions": None}
 NAMES = {"privacy__names_per_person": 2}
 ADDED = {"privacy__adjacency": "add-remove"}
@@ -66,6 +67,17 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         COUNTS,
         {"groups": {**GROUPS, "values": ["red", "grey"], "others": "whole"}},
     ),
+    "counts, look, items": (COUNTS, {"privacy__look": {"share": 0.1, "unlisted": True}}),
+    "counts of one row, look, items": (
+        COUNTS,
+        {**ONE_ROW, "privacy__look": {"share": 0.1, "unlisted": True}},
+    ),
+    "counts, groups that overlap": (COUNTS, {"groups": OVERLAP}),
+    "pairs, groups that overlap, names": (
+        PAIRS,
+        {**NAMES, "groups": {**OVERLAP, "values": ["red", "blue", "grey"], "others": "whole"}},
+    ),
+    "win-loss, groups that overlap": (LOSSES, {**ADDED, "groups": {**OVERLAP, "most": 1}}),
     "counts of one row, groups, gaussian": ("noisy-counts, rho", {**ONE_ROW, "groups": GROUPS}),
     "counts, names": (COUNTS, {"privacy__names_per_person": 3, "privacy__look": 0.1}),
     "pairs, names": (PAIRS, NAMES),

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushrank.transforms.common.local_files import UnfitFile, being_read, require_regular
-from hushrank.transforms.common.schema import RANKING, TOO_LARGE, Columns, InputError, check_schema
+from hushrank.transforms.common.schema import LISTS, TOO_LARGE, Columns, InputError, check_schema
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
 from hushrank.transforms.storage.json_rows import json_names
@@ -378,7 +378,7 @@ def column_names_of(file: InputFile) -> list[str]:
 
 def _declared(file: InputFile, columns: Columns) -> pa.Schema:
     types = {
-        name: pa.list_(pa.string()) if role == RANKING else pa.string()
+        name: pa.list_(pa.string()) if role in LISTS else pa.string()
         for role, name in columns.roles()
     }
     if file.window is not None:

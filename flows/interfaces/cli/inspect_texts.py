@@ -78,12 +78,20 @@ def _show_people(console: Console, config: SurveyConfig, found: Look) -> None:
     rows = [(f"{noun}, ties left out" if without_ties else noun, f"{all_of_them:,}", "")]
     if found.merged:
         rows.append(_line("duplicates", found.merged, all_of_them))
+    if found.grouped:
+        rows.append(_line("alike but for their group", found.grouped, all_of_them))
     if not found.refuses_rows:
         rows += _by_reason("set aside: ", found.refused, all_of_them)
     if found.most is not None:
         rows.append(_line("dropped by the bounds", found.dropped, all_of_them))
     rows.append(_line("counted", found.kept, all_of_them))
     print_records(console, ("", noun, "share"), rows)
+    if found.grouped:
+        _say(
+            console,
+            "Rows that are alike but for their group may be one answer, written once for each of"
+            " its groups. Then it counts several times: groups.most counts it once in the whole.",
+        )
     if found.people is None:
         _say(
             console,

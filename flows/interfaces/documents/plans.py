@@ -409,7 +409,7 @@ def _groups(plan: SurveyPlan) -> Iterator[GroupReached]:
     groups = plan.config.groups
     if groups is None:
         return
-    shares = plan.world.shares_of(len(groups.groups()))
+    shares = plan.world.shares_of(groups.groups().parts)
     for name, share, (error, order) in zip(groups.values, shares, plan.boards, strict=False):
         yield GroupReached(name=name, share=share, error=error, order=order)
 

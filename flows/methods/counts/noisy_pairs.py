@@ -43,6 +43,7 @@ from hushrank.flows.methods.counts.common import (
     WEIGHT_KEYS,
     GroupedMethod,
     calibrate_stream,
+    cells_of,
     drawn_squares,
     groups_of,
     ranking_weight,
@@ -389,8 +390,8 @@ class NoisyPairs(GroupedMethod):
             calibration = calibrate_outcomes(params, n_items, ties.row_weight)
             stated = config.privacy.public_graph_statement
             return CountMechanism.of(params, calibration, n_items, ties, stated)
-        n_groups = 1 if groups is None else len(groups)
-        calibration = calibrate_pair_counts(params, n_items, ties.row_weight, n_groups)
+        cells = cells_of(groups)
+        calibration = calibrate_pair_counts(params, n_items, ties.row_weight, *cells)
         found = CountMechanism.of(params, calibration, n_items, ties, groups=groups)
         return replace(found, asked=config.asked_pairs())
 

@@ -27,6 +27,7 @@ from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
 from hushrank.flows.methods.counts.common import (
     WEIGHT_KEYS,
     GroupedMethod,
+    cells_of,
     drawn_squares,
     groups_of,
     ranking_weight,
@@ -155,8 +156,8 @@ class WinLoss(GroupedMethod):
         if params.weighted:
             return weighted_mechanism(params, self.counted, n_items, ties, design)
         groups = groups_of(config, n_items**2, MOST_DENSE_ITEMS**2)
-        n_groups = 1 if groups is None else len(groups)
-        calibration = calibrate_win_loss(params, n_items, ties.row_weight, n_groups)
+        cells = cells_of(groups)
+        calibration = calibrate_win_loss(params, n_items, ties.row_weight, *cells)
         return CountMechanism.of(params, calibration, n_items, ties, design=design, groups=groups)
 
     def terms(self, mechanism: CountMechanism) -> Terms:

@@ -277,7 +277,7 @@ def _shares(config: SurveyConfig, setting: Setting, world: World) -> tuple[float
     """Share of each group that is ranked; empty: none is, as in a table of precincts."""
     if config.groups is None or METHODS[setting.method].facts.uses("groups.districts"):
         return ()
-    return world.shares_of(len(config.groups.groups()))
+    return world.shares_of(config.groups.groups().parts)
 
 
 def _ties(config: SurveyConfig, world: World) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_keys_are_those_of_the_contract_in_a_fixed_order():
         *("unit", "adjacency", "epsilon", "delta", "rho", "mechanism", "noise_scale"),
         *("noise_variance", "sensitivity", "sensitivity_norm", "sensitivity_l1"),
         *("sensitivity_l2_squared", "max_contributions", "per_item_cap", "distinct_pairs"),
-        "names_per_person",
+        *("names_per_person", "groups_per_answer"),
         *("ties", "parameters", "statement", "not_protected", "theorem", "erratum"),
         *("bits", "reconstructed"),
     ]
