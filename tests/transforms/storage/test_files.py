@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.transforms.common.plain_text import short
 from hushrank.transforms.common.schema import ComparisonColumns, InputError
 from hushrank.transforms.rankings.ranking_columns import ListColumns
 from hushrank.transforms.storage.files import (
@@ -122,6 +123,14 @@ def test_an_empty_file(tmp_path):
     path = put(tmp_path / "x.csv", b"")
     assert refusal(list_files, [str(tmp_path)]) == (
         f"{path}: the file is empty (0 bytes). Remove it, or write it again."
+    )
+
+
+def test_empty_files_are_named_at_once(tmp_path):
+    first, second, _ = (put(tmp_path / name, b"") for name in ("x.csv", "y.parquet", "z.jsonl"))
+    assert refusal(list_files, [str(tmp_path)]) == (
+        f"{first}: the file is empty (0 bytes), and so are {short(second)}. Remove them, or write"
+        " them again."
     )
 
 
