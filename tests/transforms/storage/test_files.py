@@ -129,7 +129,7 @@ def test_an_empty_file(tmp_path):
 def test_empty_files_are_named_at_once(tmp_path):
     first, second, _ = (put(tmp_path / name, b"") for name in ("x.csv", "y.parquet", "z.jsonl"))
     assert refusal(list_files, [str(tmp_path)]) == (
-        f"{first}: the file is empty (0 bytes), and so are {short(second)}. Remove them, or write"
+        f"{first}: the file is empty (0 bytes), and so are {short(str(second))}. Remove them, or write"
         " them again."
     )
 
