@@ -3966,13 +3966,15 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
         for line in itertools.chain(*boards)
         if not (inside(line, "") and (line.get("low_all") is None or inside(line, "_all")))
         or not all(0 <= (line.get(name) or 0) <= 1 for name in ("p_best", "p_top"))
-        or not adds_up(line)
     ]
     say.check(
         not outside,
         "every score and rank lies in its interval",
         f"release.json: a score or rank of {', '.join(outside[:3])} is outside its interval",
     )
+    apart = [line["item"] for line in itertools.chain(*boards) if not adds_up(line)]
+    text = f"release.json: parts of the standard error of {', '.join(apart[:3])} do not add up"
+    say.check(not apart, wrong=text)
     down_the_list = [pair for board in boards for pair in itertools.pairwise(board)]
     say.check(
         all(a["score"] >= b["score"] - 1e-6 and a["rank"] <= b["rank"] for a, b in down_the_list),

@@ -19,6 +19,7 @@ from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import load_release, on_scale
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.wording import precision_sentence
+from hushrank.verifier import verify_release as verifier
 from tests.flows.every_method import VARIANTS
 from tests.flows.honest_releases import honest
 from tests.releases import ITEMS, make_pairs_release, make_release, page
@@ -79,6 +80,23 @@ def test_parts_of_a_standard_error_add_up_and_move_with_the_scale():
         assert parts == pytest.approx([width] * 3)
     (told,) = {row["release_id"] for row in ranking_table([release]).to_pylist() if row["se"]}
     assert told == release.release_id
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [{"se": 9.0}, {"se_noise": 0.0}, {"se_chance": -0.1}, {"se": None}, {"se_noise": None}],
+)
+def test_the_verifier_finds_parts_that_do_not_add_up(tmp_path, forged):
+    publish(make_pairs_release(WINS), tmp_path, page("<!doctype html><title>report</title>"))
+    release = json.loads((tmp_path / "release.json").read_text(encoding="utf-8"))
+    honest_lines, forged_lines = verifier.Findings(), verifier.Findings()
+    verifier.check_order(release, honest_lines, 1)
+    assert honest_lines.good
+    release["ranking"][1] |= forged
+    verifier.check_order(release, forged_lines, 1)
+    (wrong,) = (text for kind, text in forged_lines.lines if kind == "WRONG")
+    item = release["ranking"][1]["item"]
+    assert wrong == f"release.json: parts of the standard error of {item} do not add up"
 
 
 def test_what_privacy_costs_is_said_only_where_it_is_known():
