@@ -117,7 +117,7 @@ wheel-test: setup  ## Build the wheel, install it away from the tree and run the
 	cd "$$away"; venv/bin/python -m pytest $(PYTEST_FLAGS) $(ARGS)
 
 js:  ## Build the JavaScript client, and what the survey page is made of, from clients/js (needs npm)
-	cd clients/js && npm ci --no-audit --no-fund && npm run --silent build
+	cd clients/js && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
 
 docs: setup  ## Build the documentation site in build/site; a broken link stops it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -141,5 +141,5 @@ frontier: setup  ## Measure the accuracy of every method at equal epsilon and re
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.frontier --write docs $(ARGS)
 
 clean:  ## Remove everything that the other targets made
-	rm -rf .venv build demo demo-survey clients/js/node_modules clients/js/dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv build demo demo-survey clients/js/node_modules clients/js/dist clients/js/examples/*/built *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

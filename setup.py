@@ -8,9 +8,13 @@ PEP 770 has it. In the README of the package, links to files of the tree lead to
 
 from __future__ import annotations
 
+import gzip
+import io
+import os
 import re
 import shutil
 import subprocess
+import tarfile
 import tomllib
 from pathlib import Path
 
@@ -77,14 +81,43 @@ class WheelWithMaterials(bdist_wheel):
         shutil.copyfile(ROOT / SBOM, folder / SBOM.name)
 
 
+EARLIEST = 315_532_800  # 1 January 1980, the first date that a wheel can hold
+
+
 class SourceWithCommit(sdist):
-    """Takes the commit along in a source archive."""
+    """Takes the commit along in a source archive; the same tree gives the same bytes."""
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         """Copy the files, then write it."""
         super().make_release_tree(base_dir, files)
         if text := commit():
             Path(base_dir, PLACE).write_text(text, encoding="ascii")
+
+    def make_archive(
+        self,
+        base_name: str,
+        format: str,
+        root_dir: str | os.PathLike[str] | None = None,
+        base_dir: str | None = None,
+        owner: str | None = None,
+        group: str | None = None,
+    ) -> str:
+        """Write the archive, then once more without this machine's clock, account and order."""
+        found = super().make_archive(base_name, format, root_dir, base_dir, owner, group)
+        if format != "gztar":
+            return found
+        date = int(os.environ.get("SOURCE_DATE_EPOCH", EARLIEST))
+        plain = io.BytesIO()
+        with tarfile.open(found) as before, tarfile.open(fileobj=plain, mode="w") as after:
+            for member in sorted(before, key=lambda each: each.name):
+                mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+                same = member.replace(
+                    mtime=date, mode=mode, uid=0, gid=0, uname="", gname="", deep=False
+                )
+                same.pax_headers = {}
+                after.addfile(same, before.extractfile(member) if member.isfile() else None)
+        Path(found).write_bytes(gzip.compress(plain.getvalue(), mtime=date))
+        return found
 
 
 setup(

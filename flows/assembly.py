@@ -10,6 +10,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.entries import Balance
 from hushrank.flows.ledger.keys import InputNames
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.progress import logged
 from hushrank.flows.reading import Reducer
 from hushrank.flows.release.archive import (
     REPORT,
@@ -72,6 +73,7 @@ def run_job(
         HushrankError: as `run_release`, or a destination cannot be used.
     """
     job.heads = heads_of(job.files, job.config, reducer.reader)
+    reducer.reader.watch = logged(job.files)
     observer = observer_of(job)
     if observer is None:
         return run_release(job, services_of(reducer, perform, tell), wait)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Spinner
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -22,12 +24,14 @@ from hushrank.flows.ledger.texts import (
     spend_text,
 )
 from hushrank.flows.planning.plan.survey import worth_note, worth_of
+from hushrank.flows.progress import Lines, Progress
+from hushrank.flows.reading import Reader
 from hushrank.flows.release.archive import PRECINCTS, RANKING, REPORT, SCORES, STEP_FILE
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.election import election_lines
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.released import effect_sentences, tie_sentence
-from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
+from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text, with_unit
 from hushrank.flows.release.sheet_report import (
     BookletRecord,
     differences_sentence,
@@ -40,6 +44,8 @@ from hushrank.flows.release.wording import (
     certainty,
     chance_text,
     groups_note,
+    interval_headings,
+    precision_sentence,
     rank_interval,
     robustness_sentences,
     verdict,
@@ -57,40 +63,67 @@ T = TypeVar("T")
 
 STEP_WIDTH = 10
 TIMES_NOT_CHECKED = (
-    "No data was read. Column {} (schedule.window) should hold {}. A row whose time cannot be read"
-    " counts in no night."
+    "Column {} (schedule.window) should hold {}. A row whose time cannot be read counts in no"
+    " night."
 )
 NO_FILES_YET = (
     "No file of the last night is there, nor of the {days} nights before it: columns and formats"
     " were not checked. hushrank validate --date checks another night's files."
 )
+ALL_WHOLE = "All files were read to their end ({}), and none is damaged."
 MOST_ROWS = 25  # rows of the ranking that are shown; ranking.csv has all
 
 
 class StepDisplay:
-    """Shows each step with a running clock while it lasts, and how long it took."""
+    """Shows each step with a running clock while it lasts, and how long it took.
 
-    def __init__(self, console: Console, job: Job) -> None:
+    Of files that are read it shows how many, on a terminal as they are read, elsewhere in a line
+    now and then.
+    """
+
+    def __init__(self, console: Console, job: Job, reader: Reader | None = None) -> None:
+        """Args: where to show it; the job; the process that reads; None: nothing is read."""
         self._console = console
         self._job = job
+        self._reader = reader
 
     def perform(self, step: Step, action: Callable[[], T]) -> T:
         """Do `action` and show it."""
         label = f"{step.name:<{STEP_WIDTH}} {step.says(self._job)}".rstrip()
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
         started = time.monotonic()
-        with Progress(
+        with Spinner(
             *columns,
             TimeElapsedColumn(),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
         ) as progress:
-            progress.add_task(label, total=None)
-            result = action()
+            task = progress.add_task(label, total=None)
+            with self._watched(label, lambda text: progress.update(task, description=text)):
+                result = action()
         took = Text(f"  {time.monotonic() - started:.1f} s", style="dim")
         self._console.print(Text(f"  {label}") + took, soft_wrap=True)
         return result
+
+    @contextmanager
+    def _watched(self, label: str, show: Callable[[str], None]) -> Iterator[None]:
+        """Show in this block how far the reading is, in place of the label or below it."""
+        if self._reader is None:
+            yield
+            return
+        told = Progress(self._job.files)
+        if self._console.is_terminal:
+            self._reader.watch = lambda *done: show(f"{label}  {told.text(*done)}")
+        else:
+            self._reader.watch = Lines(told, self._say_line).told
+        try:
+            yield
+        finally:
+            self._reader.watch = None
+
+    def _say_line(self, line: str) -> None:
+        self._console.print(Text(f"  {'':<{STEP_WIDTH}} {line}"), soft_wrap=True)
 
 
 def show_outcome(console: Console, outcome: Outcome) -> None:
@@ -157,17 +190,19 @@ def expected_error(release: Release) -> str:
     )
 
 
-def show_checks(console: Console, job: Job, balance: Balance) -> None:
-    """Print what a run of `job` would do."""
+def show_checks(console: Console, job: Job, balance: Balance, *, whole: bool = False) -> None:
+    """Print what a run of `job` would do; `whole`: its files were read to their end before."""
     night = "" if job.night is None else f" of night {job.night}"
     console.print(Text(f"Valid. A run{night} would:", style="bold"))
     for step in STEPS:
         console.print(Text(f"  {step.name:<{STEP_WIDTH}} {step.says(job)}"), soft_wrap=True)
     show_balance(console, balance)
     show_delta(console, job.terms.spend.delta, job.config.privacy.unit)
-    for note in check_notes(job):
+    for note in check_notes(job, whole=whole):
         console.print(Text(note), soft_wrap=True)
-    console.print("Nothing was read or spent.")
+    if whole:
+        console.print(Text(ALL_WHOLE.format(f"{len(job.files):,}")), soft_wrap=True)
+    console.print("Nothing was counted or spent." if whole else "Nothing was read or spent.")
 
 
 def show_delta(console: Console, delta: float, unit: Unit) -> None:
@@ -176,20 +211,27 @@ def show_delta(console: Console, delta: float, unit: Unit) -> None:
         console.print(Text(delta_sentence(delta, unit)), soft_wrap=True)
 
 
-def check_notes(job: Job) -> tuple[str, ...]:
-    """Say what could not be checked of `job` before it runs, and what speaks against running it."""
+def check_notes(job: Job, *, whole: bool = False) -> tuple[str, ...]:
+    """Say what could not be checked of `job` before it runs, and what speaks against running it.
+
+    Args:
+        job: the job.
+        whole: its files were read to their end before, which tells nothing about their rows.
+    """
     from hushrank.flows.ledger.forecast import yearly_text
 
     notes = []
     if not job.files:
         notes.append(NO_FILES_YET.format(days=job.config.schedule.catch_up_days))
-    notes += [f"No data was read. {each.text}" for each in readings(job)]
+    unread = "No row was looked at." if whole else "No data was read."
+    notes += [f"{unread} {each.text}" for each in readings(job)]
     if note := worth_note(job.config, worth_of(job.config, job.drawn_by)):
         notes.append(note)
     if (lost := yearly_text(ledger_terms(job.config), datetime.now(UTC).date())) and job.safe:
         notes.append(lost)
     if (times := job.config.schedule.times_in_words) != "":
-        notes.append(TIMES_NOT_CHECKED.format(job.config.schedule.window, times))
+        told = TIMES_NOT_CHECKED.format(job.config.schedule.window, times)
+        notes.append(f"{unread} {told}")
     columns = column_notes(job.config, job.files, job.heads)
     return *notes, *engine_notes(job), *look_notes(job), *columns, *input_notes(job)
 
@@ -241,11 +283,9 @@ def ranking_table(release: Release) -> Table:
     table.add_column("place")
     table.add_column("item")
     table.add_column(WORDS[release.scale].heading.lower(), justify="right")
-    at_once, measured = release.says("low_all"), not release.is_order
-    if measured:
-        table.add_column("95 % alone" if at_once else "95 % interval")
-    if at_once and measured:
-        table.add_column("95 % all at once")
+    at_once = release.says("low_all")
+    for heading in () if release.is_order else interval_headings(release):
+        table.add_column(heading)
     table.add_column("rank" if at_once else "rank, 95 %")
     if release.says("p_best"):
         table.add_column(f"P({WORDS[release.scale].first})", justify="right")
@@ -260,20 +300,19 @@ def ranking_table(release: Release) -> Table:
 
 def _cells(release: Release, line: RankedItem, decimals: int) -> tuple[str, ...]:
     scale = release.scale
-    unit = WORDS[scale].unit
     cells = [score_text(scale, line.score, decimals)]
     if not release.is_order:
         cells.append(interval_text(scale, line, decimals))
     if release.says("low_all") and not release.is_order:
         cells.append(interval_text(scale, line.at_once, decimals))
-    cells = [f"{cell}{unit}" for cell in cells] + [rank_interval(line)]
+    cells = [with_unit(scale, cell) for cell in cells] + [rank_interval(line)]
     return (*cells, chance_text(line.p_best)) if release.says("p_best") else tuple(cells)
 
 
 def reading_notes(release: Release) -> Iterator[str]:
     """Yield what intervals, places and probabilities mean; nothing if a release has none."""
     if release.look is not None and not release.look.warnings:
-        yield release.look.sentence
+        yield f"{release.look.sentence} {release.look.of_items}".rstrip()
     if release.ties is not None and release.informative:
         yield tie_sentence(release.ties)
     if release.election is not None:
@@ -286,6 +325,7 @@ def reading_notes(release: Release) -> Iterator[str]:
         from hushrank.flows.release.precincts import precincts_sentence
 
         yield f"{precincts_sentence(release.precincts)} The table: {PRECINCTS}."
+    yield from filter(None, [precision_sentence(release)])
     yield from robustness_sentences(release, release.shown())
     yield from _of_alarms(release)
     if release.test is not None:

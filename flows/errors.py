@@ -158,7 +158,9 @@ def refusal_of(error: BaseException) -> ConfigError | None:
     """The refusal of what is no regular file; None: it is another error."""
     if not isinstance(error, UnfitFile | IsADirectoryError):
         return None
+    no_home = error.errno == errno.ENOENT
     fix = "Put a regular file there, or name another place."
+    fix = "Write the path in full." if no_home else fix
     problem = Problem(f"{error.filename}", f"{error.strerror}", fix)
     return ConfigError("", problem, closing=notes_of(error))
 

@@ -63,11 +63,19 @@ class Reader:
 
     It starts before the first thing is asked and loads its modules meanwhile. Leaving the context
     ends it at once, whatever it does.
+
+    Attributes:
+        watch: called with the numbers of files and bytes of a reduction that are read, as they are
+            read; None: nobody waits for them.
+        open_files: names of the files that the child had open when its last call ended, or broke
+            off.
     """
 
     def __init__(self, *modules: str) -> None:
         """Args: modules to load first."""
         self._modules = modules or (READING,)
+        self.watch: Callable[[int, int], None] | None = None
+        self.open_files: frozenset[str] = frozenset()
 
     def __enter__(self) -> Self:
         self._start()
@@ -98,16 +106,29 @@ class Reader:
         files = _Files()
         try:
             self._connection.send((work, arguments, memory, cells))
-            while (answer := self._connection.recv())[0] == "file":
-                files.note(*answer[1:])
+            while (answer := self._connection.recv())[0] in ("file", "read"):
+                if answer[0] == "file":
+                    files.note(*answer[1:])
+                else:
+                    self._show(*answer[1:])
         except (EOFError, OSError):
             self._process.join()
             raise _end_of(self._process.exitcode, files) from None
         except BaseException:  # no counts may appear after the clean-up that follows
             self._stop()
             raise
+        finally:
+            self.open_files = files.names
         result: T = result_of(answer, files)
         return result
+
+    def _show(self, files: int, n_bytes: int) -> None:
+        """Tell whoever watches how far the reading is; nobody any more, if that cannot be shown."""
+        try:
+            if self.watch is not None:
+                self.watch(files, n_bytes)
+        except OSError:  # of a terminal or a full disk, say: the rows are counted all the same
+            self.watch = None
 
     def restart(self) -> None:
         """End the child and start another one."""
@@ -145,9 +166,14 @@ class _Files:
     def note(self, name: str, begins: bool) -> None:
         self._open[name] += 1 if begins else -1
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the files that are open."""
+        return frozenset(name for name, times in self._open.items() if times > 0)
+
     def __str__(self) -> str:
         """Return the names of open files, of many only some; empty if none is open."""
-        names = sorted(name for name, times in self._open.items() if times > 0)
+        names = sorted(self.names)
         more = f" or {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         return " or ".join(names[:MOST_NAMED]) + more
 
@@ -245,6 +271,7 @@ def _serve(connection: Connection, modules: tuple[str, ...]) -> None:
     for module in modules:
         importlib.import_module(module)
     from hushrank.transforms.common.local_files import report_to
+    from hushrank.transforms.storage.files_read import tell_of_reading
 
     sending = threading.Lock()  # several threads read and send
 
@@ -253,6 +280,7 @@ def _serve(connection: Connection, modules: tuple[str, ...]) -> None:
             connection.send(message)
 
     report_to(partial(send, "file"))
+    tell_of_reading(partial(send, "read"))
     bound = system.MemoryBound()
     while True:
         try:

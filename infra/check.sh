@@ -47,7 +47,7 @@ else
 fi
 
 if have hadolint "$hadolint"; then
-  "$tools/hadolint/bin/hadolint" infra/Dockerfile
+  "$tools/hadolint/bin/hadolint" infra/Dockerfile infra/Dockerfile.slim
   echo "hadolint: no findings"
 else
   missing+=("hadolint (Dockerfile)")

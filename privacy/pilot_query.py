@@ -9,6 +9,10 @@ many votes say that rows fit and how many say that they do not. Who votes:
                         where a row is one item of a ranking: if all of their rows do, and there is
                         one, because a ranking without an item that it had is another ranking
 
+Where `privacy.look` asks for it, a third number is released: of how many voters a row names an item
+that is not in the catalogue. A new item may be in a third of the rows while nearly everybody's
+answers fit, so it shows in no share that fits. A person counts in it once, beside their vote.
+
 A vote follows from the unit's own rows and public settings alone. A row that breaks a rule and
 names no person is nobody's: under unit `user` it has no vote, so the look rests on no guess whose
 it is. A row whose time cannot be read may be of any night, so its person has it in the look of
@@ -38,21 +42,28 @@ MOST_SHARE = 0.5  # share of the budget: more would make the pilot query the rel
 
 
 def votes_sensitivity(params: PrivacyParams) -> Sensitivity:
-    """Sensitivity of (votes that rows fit, votes that they do not), shape (2,).
+    """Sensitivity of votes that rows fit, votes that they do not, and perhaps unlisted items.
 
     Each unit has at most one vote, and no other unit's rows decide it. Adding a unit raises one of
     the two numbers by one: l1 = l2^2 = 1. Replacing it takes one vote away and gives one: in the
     worst case one number falls and the other rises, l1 = l2^2 = 2. All exact. How many rows a
     person has makes no difference, so no bound of contributions enters.
 
+    The third number, of units with an item that is not listed, moves by at most one more, up or
+    down: l1 = l2^2 = 2 if a unit is added, and 3 if it is replaced. Exact for people, whose answers
+    may fit or not and name such an item or not. A row with such an item never fits, so for unit
+    `comparison` two of the four cases do not occur, and l1 = 3 is attained where a row that fits is
+    replaced by one with such an item.
+
     Args:
         params: the adjacency; the unit decides who votes and not how far votes move.
     """
     moved = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
+    moved += params.look_unlisted
     return Sensitivity(moved, moved)
 
 
-def with_look(params: PrivacyParams, share: float) -> PrivacyParams:
+def with_look(params: PrivacyParams, share: float, *, unlisted: bool = False) -> PrivacyParams:
     """Set a part of a budget aside for the look.
 
     The look takes `share` of epsilon and is pure; the rest keeps what is left of epsilon and all of
@@ -62,6 +73,7 @@ def with_look(params: PrivacyParams, share: float) -> PrivacyParams:
     Args:
         params: the whole budget, without a look.
         share: share of epsilon, in (0, 1/2].
+        unlisted: whether the look also counts who names an item that is not listed.
 
     Returns:
         The same without that part, which is `look`. Without privacy: `params` as they are.
@@ -79,7 +91,7 @@ def with_look(params: PrivacyParams, share: float) -> PrivacyParams:
         return params
     look = float_at_most(decimal_value(share) * decimal_value(params.epsilon))
     rest = decimal_value(params.epsilon) - decimal_value(look)
-    return replace(params, look=look, epsilon=float_at_most(rest))
+    return replace(params, look=look, epsilon=float_at_most(rest), look_unlisted=unlisted)
 
 
 def epsilon_with_look(epsilon: float, look: float) -> float:

@@ -18,6 +18,9 @@ another, however much of u - v cancels without groups. So with groups `replace-o
 `distinct_pairs` or a cap groups cost win counts, and the l1 norm of wins and losses, what would
 cancel. For pair counts nothing changes.
 
+Groups that overlap: a row counts in at most g groups, and besides in the cells of the whole. See
+`Sensitivity.in_groups`.
+
 Wins and losses on distinct pairs: their largest squared l2 norms, by a search of few shapes.
 
 Let w and l be the wins and losses by item of one unit's rows u, at most L and no two on one pair.
@@ -134,6 +137,26 @@ class Sensitivity:
         A statistic that is no sum, as the fit of a likelihood, needs a proof of its own.
         """
         return self.scaled(names)
+
+    def in_groups(self, most: int | None) -> Sensitivity:
+        """Sensitivity where a row counts in at most `most` groups and once in the whole.
+
+        Bound: (most + 1) times l1 and (most + 1) times l2^2, if this is of disjoint groups.
+
+        Let u >= 0 be the counts of a bundle, and u_k those of its rows in group k, the whole among
+        them. Each row adds to most + 1 of the u_k at most, and 0 <= u_k <= u in each entry. So
+        sum_k |u_k|_1 <= (most + 1) |u|_1, and sum_k |u_k|^2 <= sum_k <u_k, u> <= (most + 1) |u|^2:
+        that is a bundle that is added. Replacing u by v moves group k by u_k - v_k, whose norms are
+        at most |u_k|_1 + |v_k|_1 and |u_k|^2 + |v_k|^2, as both are non-negative; and with groups
+        `replace-one` is twice `add-remove` already. All rows of a bundle in the same `most` groups
+        attain both norms under `add-remove`. Under `replace-one` pair counts attain them, where v
+        has the rows of u turned round; other counts where no u cancels v.
+
+        Args:
+            most: the most groups of a row; None: groups are disjoint, or there are none.
+        """
+        times = 1 if most is None else most + 1
+        return Sensitivity(times * self.l1, times * self.l2_squared)
 
     def scaled(self, factor: int) -> Sensitivity:
         """Sensitivity of `factor` times the statistic."""

@@ -97,6 +97,7 @@ class PrivacyParams:
             weights of their own.
         look: epsilon that a noisy look at the rows takes beside all that (`privacy.look`);
             0: there is no look. `epsilon` is what is left for the rest.
+        look_unlisted: whether that look also counts who names an item that is not listed.
         names_per_person: k, the most user names of one person; the guarantee is of any k names
             together, and the bounds are of each name.
         discovery: names of items that are released first; `rho` is what is left for the rest. None:
@@ -116,6 +117,7 @@ class PrivacyParams:
     per_item_cap: int | None = None
     distinct_pairs: bool = False
     look: float = 0.0
+    look_unlisted: bool = False
     bounding: Bounding = Bounding.LEAVE_OUT
     max_weight: float | None = None
     names_per_person: int = 1

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,7 +17,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
+from hushrank.flows.collecting.server import HEALTH
+from hushrank.flows.interfaces.cli.main import COMMANDS
 from hushrank.flows.run.stream_night import STREAM_FOLDER
 from hushrank.flows.trust.recovery import CHECKPOINT_FILE
 
@@ -237,3 +241,56 @@ def test_the_provider_s_package_is_pinned(checkout):
     text = (checkout / "infra" / "check.sh").read_text()
     assert re.search(r"^integrity=sha512-[A-Za-z0-9+/]{86}==$", text, re.M)
     assert 'infra/schema.py "$tools/$provider" "$integrity" infra/terraform\n' in text
+
+
+def pods(checkout: Path) -> list[dict]:
+    """What the pods of the recipe for Kubernetes are made of."""
+    path = checkout / "infra" / "kubernetes" / "hushrank.yaml"
+    found = {each["kind"]: each["spec"] for each in yaml.safe_load_all(path.read_text())}
+    night = found["CronJob"]["jobTemplate"]["spec"]["template"]
+    return [found["StatefulSet"]["template"]["spec"], night["spec"]]
+
+
+def test_pods_run_as_anybody_on_a_root_that_nobody_writes(checkout):
+    for pod in pods(checkout):
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["automountServiceAccountToken"] is False
+        volumes = {each["name"] for each in pod["volumes"]}
+        for each in (*pod["containers"], *pod["initContainers"]):
+            closed = each["securityContext"]
+            assert closed["readOnlyRootFilesystem"] is True
+            assert closed["allowPrivilegeEscalation"] is False
+            assert closed["capabilities"] == {"drop": ["ALL"]}
+            assert "memory" in each["resources"]["limits"]
+            assert {mount["name"] for mount in each["volumeMounts"]} <= volumes
+    collector = pods(checkout)[0]["containers"][0]
+    assert collector["readinessProbe"]["httpGet"]["path"] == HEALTH
+
+
+def test_recipes_call_commands_that_there_are(checkout):
+    called = [pod["containers"][0]["args"][0] for pod in pods(checkout)]
+    for path in (checkout / "infra" / "systemd").glob("*.service"):
+        called += re.findall(r"^ExecStart=\S+/hushrank (\S+)", path.read_text(), re.M)
+    known = {name for commands in COMMANDS.values() for name in commands}
+    assert len(called) == 4
+    assert {*called} <= known
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_reads_the_units(checkout):
+    units = sorted(map(str, (checkout / "infra" / "systemd").iterdir()))
+    asked = ["systemd-analyze", "verify", *units]
+    said = subprocess.run(asked, capture_output=True, text=True).stderr
+    # of a program that is not installed here it complains in any case
+    assert [line for line in said.splitlines() if "is not executable" not in line] == []
+
+
+def test_the_slim_image_needs_no_account_and_takes_what_the_wheel_is_built_of(checkout):
+    text, whole = (
+        (checkout / "infra" / name).read_text() for name in ("Dockerfile.slim", "Dockerfile")
+    )
+    assert re.search(r"^USER [1-9]\d+:[1-9]\d+$", text, re.M)
+    copied = r"^COPY (?!--from|infra/image)(.*)$"
+    assert re.findall(copied, text, re.M) == [
+        each for each in re.findall(copied, whole, re.M) if "launch.py" not in each
+    ]

@@ -30,6 +30,7 @@ EXCEPTIONS = {
     "transforms.system.windows: os.open": "its part on Windows",
     "transforms.system.posix: Path('/proc/self/statm').read_text": "the memory of this process",
     "transforms.system.posix: Path('/proc/self/mountinfo').read_text": "its file systems, in /proc",
+    "transforms.system.quotas: path.read_text": "what the kernel says of processors",
     "transforms.storage.window: system.open_descriptor": "the end of a file: it checks for itself",
     "transforms.storage.files: pa.OSFile": "after `require_regular`: Arrow opens by name only",
     "transforms.storage.files: CloudPath.parse(path).open": AN_OBJECT,

@@ -167,6 +167,12 @@ def test_the_wheel_holds_the_tree_and_nothing_else(checkout: Path, tmp_path: Pat
     environment = {**os.environ, "PATH": path}
     subprocess.run([*command, str(copy)], check=True, capture_output=True, env=environment)
     (source,), (wheel,) = tmp_path.glob("*.tar.gz"), tmp_path.glob("*.whl")
+    first = source.read_bytes()
+    for path in copy.rglob("*"):
+        os.utime(path, (1, 1))  # another clock
+    again = [*command[:-1], str(tmp_path / "again"), "--sdist", str(copy)]
+    subprocess.run(again, check=True, capture_output=True, env=environment)
+    assert (tmp_path / "again" / source.name).read_bytes() == first
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {*BUILD_INPUTS, "privacy/noise.py", "flows/report/report.css"} <= names

@@ -197,11 +197,12 @@ about: title=text~ question=text~ who=text~ how_recruited=text~ sample=sample~ d
 line: item=item label?=text~ rank=number score=number low=open high=open rank_low=count
     rank_high=count group=count low_all?=open~ high_all?=open~ rank_low_all?=count~
     rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
+    se?=number~ se_noise?=number~ se_chance?=number~
 errors: centre=[number*n] covariance=[[number]*n]
 group: name=text own=number informative=bool ranking=[line*n] released=<released> election?=election
 effect: name=text scale=number~ estimate=number low=open high=open
 look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
-    noise_scale=number people?=count~
+    noise_scale=number people?=count~ unlisted?=int~
 found: weights={item:number} threshold=number noise_scale=number
 ties: model=text parameter=open low=open high=open equals=number equals_low=number
     equals_high=number
@@ -236,8 +237,9 @@ stream: stream=text number=count nights=count first=date participations=count~ g
 privacy: unit=text adjacency=text~ epsilon=open delta=number rho=open~ mechanism=text
     noise_scale=number~ noise_variance=number~ sensitivity=number~ sensitivity_norm=text~
     sensitivity_l1=size~ sensitivity_l2_squared=size~ max_contributions=count~ per_item_cap=count~
-    distinct_pairs=bool names_per_person?=count~ ties=text~ parameters=parameters statement=[text]
-    not_protected=[text] theorem=text erratum=text~ bits?=bits~ reconstructed?=bool
+    distinct_pairs=bool names_per_person?=count~ groups_per_answer?=count~ ties=text~
+    parameters=parameters statement=[text] not_protected=[text] theorem=text erratum=text~
+    bits?=bits~ reconstructed?=bool
 bits: noise?=[source] randomisation?=[source] row-choice?=[source] coins?=[source]
 win-counts: kind=text row_weight=count wins={item:number}
 win-loss-counts: kind=text row_weight=count wins={item:int} losses={item:int}
@@ -329,7 +331,7 @@ guarantee: unit=text adjacency=text~ epsilon=fraction delta=fraction rho=fractio
 domain: items=count catalogue_sha256=digest bounds=bounds groups=[text] other_rows=bool ties=text~
     stream=nights~
 bounds: max_contributions=count~ per_item_cap=count~ distinct_pairs=bool bounding=text
-    max_weight=fraction~ names_per_person?=count~
+    max_weight=fraction~ names_per_person?=count~ groups_per_answer?=count~
 nights: stream=text night=count nights=count participations=count~ gap=count~
     participation?=metered~ window=count~
 metered: rows=count pair_gap=count burst=count
@@ -609,7 +611,7 @@ def fields_of(form: str) -> dict[str, tuple[str, bool]]:
 
 ABOVE_ZERO = {
     *("items", "max_contributions", "per_item_cap", "max_weight", "nights", "night", "gap"),
-    "names_per_person",
+    *("names_per_person", "groups_per_answer"),
     *("participations", "window", "times", "line", "attempt", "most_answers", "most_rankings"),
     *("longest", "grid", "pairs", "answers", "threshold", "values", "apart", "weights"),
     *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2", "pair_gap"),
@@ -722,6 +724,10 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
         "names of a person": (
             domain["bounds"].get("names_per_person"),
             privacy.get("names_per_person"),
+        ),
+        "groups of an answer": (
+            domain["bounds"].get("groups_per_answer"),
+            privacy.get("groups_per_answer"),
         ),
     }
     if night or release.get("stream"):
@@ -908,7 +914,13 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
         sizes = zip(SUMS, (n, n * q, sums), strict=True)
         needed += [(f"calibrate_covariate_mle {name}", size) for name, size in sizes if size]
     needed += [(OF_NAMES, None)] * (release.get("found") is not None)
-    return [*needed, *[("votes_sensitivity", 2)] * (release.get("look") is not None)]
+    look = release.get("look")
+    return [*needed, *([] if look is None else [("votes_sensitivity", 2 + counts_items(release))])]
+
+
+def counts_items(release: Document) -> bool:
+    """Whether the look at the rows also told how many name an item that is not listed."""
+    return (release.get("look") or {}).get("unlisted") is not None
 
 
 def named(draw: Document) -> Needed:
@@ -939,9 +951,14 @@ def is_told_lead(certificate: Document, release: Document) -> bool:
     return bool(named) and len({*named}) == len(named) and alone and counted
 
 
+OVERLAPPING = ("win-counts", "win-loss-counts", "pair-counts", "tie-counts")
+
+
 def check_extras(certificate: Document, release: Document) -> None:
     """That no part of a release stands beside numbers that it cannot be made of."""
     kind, domain = release["released"]["kind"], certificate["domain"]
+    if domain["bounds"].get("groups_per_answer") and kind not in OVERLAPPING:
+        raise Wrong(f"{kind} have no groups that overlap, and the certificate states some")
     grouped = kind in GROUPED and not is_weighted(certificate)
     for name, found, made_of_it in (
         ("groups", bool(release.get("groups") or domain["groups"]), grouped),
@@ -1893,7 +1910,8 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
     added = ("wins", "losses", "ties", "right_minus_wrong", "points", "sheets", *RANKED_PARTS)
     for name in same:
         found[f"{name} of a group"] = [e.get(name) for e in groups], [whole.get(name)] * len(groups)
-    if not certificate["domain"]["other_rows"]:
+    alone = certificate["domain"]["bounds"].get("groups_per_answer")  # then the whole is no sum
+    if not certificate["domain"]["other_rows"] and not alone:
         for name in added:
             total, parts = (
                 numbers_in(whole.get(name)),
@@ -1918,10 +1936,8 @@ def numbers_in(value: Any) -> list[float]:
 
 
 def not_counts(certificate: Document, release: Document) -> Iterator[str]:
-    """Tables that hold fractions although their counts and noise are whole numbers.
-
-    Numbers that a night of a stream shows may be fractions, and so may exposures that the operator
-    states."""
+    """Tables that hold fractions although their counts and noise are whole numbers. Nights of a
+    stream may show fractions, and so may exposures that the operator states."""
     if release.get("stream"):
         return
     steps = {"wins": 1, "losses": 1}  # of one, or of half a row where ties are split
@@ -2143,8 +2159,14 @@ class Bundle:
     sides: int  # 1: the unit comes or goes; 2: it is replaced
     weight: int  # what a row adds to a count
     groups: int  # groups with counts of their own
+    most: int = 0  # groups in which a row counts at most, beside the whole; 0: they do not overlap
     names: int = 1  # names of a person, each with these rows
     earlier: bool = False  # bounds as earlier versions stated them: larger, and as true
+
+    @property
+    def summed(self) -> int:
+        """Groups whose counts add up to the whole; 1 where the whole has counts of its own."""
+        return 1 if self.most else self.groups
 
     def most_rows(self, items: int | None = None) -> int:
         """Rows within all of these bounds together, among so many of the items; None: all."""
@@ -2157,6 +2179,9 @@ def bundle_of(certificate: Document) -> Bundle:
     """What one unit may add, from what the certificate says of unit, adjacency and bounds."""
     guarantee, domain = certificate["guarantee"], certificate["domain"]
     bounds, unit = domain["bounds"], guarantee["unit"]
+    overlap = bounds.get("groups_per_answer") or 0
+    if overlap > len(domain["groups"]) or (overlap and domain["stream"]):
+        raise Wrong("an answer counts in more groups than there are, or in several on many nights")
     if unit == "user" and bounds["max_contributions"] is None:
         raise Wrong("nothing bounds the rows of a person: max_contributions is missing")
     return Bundle(
@@ -2166,7 +2191,8 @@ def bundle_of(certificate: Document) -> Bundle:
         distinct=bounds["distinct_pairs"],
         sides={"add-remove": 1, "replace-one": 2}[guarantee["adjacency"]],
         weight=2 if domain["ties"] == "split" else 1,
-        groups=max(1, len(domain["groups"]) + domain["other_rows"]),
+        groups=max(1, len(domain["groups"]) + (1 if overlap else domain["other_rows"])),
+        most=overlap,
         names=bounds.get("names_per_person") or 1,
     )
 
@@ -2499,10 +2525,11 @@ def count_norms(
     heavy = b.weight * (UNIT if derivation == "weighted_sensitivity" else 1)
     if released.get("row_weight", heavy) != heavy and "look" not in derivation:
         raise Wrong(f"a row adds {released['row_weight']} to what was published, not {heavy}")
-    if derivation in PLAIN:
-        return PLAIN[derivation](b)
-    if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one
-        return b.sides, b.sides
+    if derivation in PLAIN:  # a row adds to so many groups, and to the whole
+        l1, l2_squared = PLAIN[derivation](b)
+        return (b.most + 1) * l1, (b.most + 1) * l2_squared
+    if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one, and of
+        return (b.sides + counts_items(release),) * 2  # a third one, to which it adds one at most
     if derivation == OF_NAMES:  # d names of a person add 2^20 / sqrt(d) to each, rounded down
         return b.sides * inputs["c"] * math.isqrt(2**40 // inputs["c"]), b.sides * 2**40
     if derivation == "stream_sensitivity":
@@ -2590,12 +2617,12 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     law, terms = draw.get("law"), certificate["domain"]["stream"]
     of_unit: Document = {"n": b.items, "L": b.rows, "c": b.cap or b.rows, "sides": b.sides}
     of_unit["distinct"] = int(b.distinct)
-    counted = {**of_unit, "row_weight": b.weight, "groups": b.groups}
+    counted = {**of_unit, "row_weight": b.weight, "groups": b.groups, **overlap_of(b)}
     named = DERIVATION_OF.get(released["kind"], "")
     if named == "win_loss_sensitivity" and derivation != "votes_sensitivity" and not b.earlier:
         counted["searched"] = [*searched(b.items, b.most_rows())] if is_searched(b) else []
     if derivation in BEFORE:
-        return {"sides": b.sides} | ({"c": most_names(release)} if derivation == OF_NAMES else {})
+        return {"sides": b.sides, **inputs_before(derivation, release)}
     if derivation == "tie_counts_sensitivity":  # ties are not split
         return {**counted, "row_weight": 1}
     if derivation == "weighted_sensitivity":
@@ -2634,6 +2661,18 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         own |= {name: draw["inputs"][name] for name in ("kind", "moved")}  # see `count_norms`
         return {**of_unit, **own, "row_weight": b.weight}
     return counted
+
+
+def overlap_of(b: Bundle) -> Document:
+    """The most groups of a row; nothing where groups do not overlap."""
+    return {"overlap": b.most} if b.most else {}
+
+
+def inputs_before(derivation: str, release: Document) -> Document:
+    """Those of names that people wrote, or of a look that counts unlisted items."""
+    if derivation == OF_NAMES:
+        return {"c": most_names(release)}
+    return {"unlisted": 1} if counts_items(release) else {}
 
 
 def inputs_of_weights(
@@ -3307,6 +3346,7 @@ def check_total(
 
 EVENTS = {
     *("open", "terms", "reserve", "draw", "stop", "commit", "cancel", "unsafe", "alert", "accept"),
+    "access",
 }
 STEPS = {  # an attempt's states before an event, and its state after it
     "names": ({"reserved"}, "found"),  # a draw of names of items; that of their ranking follows
@@ -3538,6 +3578,7 @@ def check_paid(entries: list[Document], certificate: Document, say: Findings) ->
 def check_terms(before: list[Document], part: Document, say: Findings) -> None:
     """That budget and period are those that the ledger had when the release was reserved."""
     own = [entry for entry in before if entry["population"] == part["population"]]
+    own = [entry for entry in own if entry["event"] != "access"]
     terms = [entry for entry in own if entry["event"] in ("open", "terms")][-1]
     limits = ("epsilon", "delta", "lifetime_epsilon")
     told, stated = (
@@ -3902,6 +3943,14 @@ def check_scores(release: Document, say: Findings, groups: int) -> None:
     )
 
 
+def adds_up(line: Document) -> bool:
+    """Whether the parts of a score's standard error make up the whole."""
+    se, noise, chance = (line.get(name) for name in ("se", "se_noise", "se_chance"))
+    if se is None or noise is None or chance is None:
+        return noise is None and chance is None and (se is None or bool(se >= 0))
+    return bool(min(se, noise, chance) >= 0 and abs(se - math.hypot(noise, chance)) <= 1e-4 * se)
+
+
 def check_order(release: Document, say: Findings, groups: int) -> None:
     """That scores and ranks lie in their intervals, and lines in the order of both; and what
     follows from the numbers of all `groups` together."""
@@ -3918,11 +3967,10 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
         if not (inside(line, "") and (line.get("low_all") is None or inside(line, "_all")))
         or not all(0 <= (line.get(name) or 0) <= 1 for name in ("p_best", "p_top"))
     ]
-    say.check(
-        not outside,
-        "every score and rank lies in its interval",
-        f"release.json: a score or rank of {', '.join(outside[:3])} is outside its interval",
-    )
+    text = f"release.json: a score or rank of {', '.join(outside[:3])} is outside its interval"
+    say.check(not outside, "every score and rank lies in its interval", text)
+    add_up = all(map(adds_up, itertools.chain(*boards)))
+    say.check(add_up, wrong="release.json: the parts of a standard error do not add up")
     down_the_list = [pair for board in boards for pair in itertools.pairwise(board)]
     say.check(
         all(a["score"] >= b["score"] - 1e-6 and a["rank"] <= b["rank"] for a, b in down_the_list),
@@ -4373,6 +4421,7 @@ def alpha_of(released: Document, variance: float) -> float:
 
 
 MOST_WRONG = 3  # differences of a table that are told
+ENDS = ("low", "high", "low_all", "high_all", "share_low", "share_high")  # of intervals
 COLUMNS = ("rank", "item", "score", "low", "high", "rank_low", "rank_high", "group")
 
 
@@ -4550,7 +4599,7 @@ def compare_table(content: bytes, lines: Iterable[Document], needed: Sequence[st
         cells += [
             f"{column} of {next(iter(line.values()))} is {short(cell)}"
             for column, cell in zip(header, row, strict=False)
-            if column in line and not same_cell(cell, line[column])
+            if column in line and not same_cell(cell, line[column], column)
         ]
     wrong = [f"{n_rows} lines, not {n_lines}"] if n_rows != n_lines else []
     wrong += [f"no column {name}" for name in needed if name not in header]
@@ -4559,8 +4608,10 @@ def compare_table(content: bytes, lines: Iterable[Document], needed: Sequence[st
     return wrong + cells
 
 
-def same_cell(cell: str, value: Any) -> bool:
-    """Whether a cell of a table shows this value."""
+def same_cell(cell: str, value: Any, column: str) -> bool:
+    """Whether a cell of a table shows this value; an end that is infinite may be empty."""
+    if cell == "" and column in ENDS:
+        return value is None or math.isinf(float(value))
     if isinstance(value, float):
         return cell in (f"{value:.6f}", f"{value:g}", f"{value}")
     return cell in ("" if value is None else f"{value}", f"'{value}")  # '= is no formula
@@ -4722,6 +4773,10 @@ look: Of that, a look at the rows took epsilon = {look}: it was drawn first and 
     there. Epsilon = {rest}{rest_delta} was left, and what follows speaks of that.
 look asked: The run would have stopped as well had it been near certain that fewer than half of the
     {asked:,} people asked have rows that name them.
+look unlisted user: The look also told how many people gave an answer with an item that is not
+    listed, with noise of the same law.
+look unlisted -user: The look also told how many rows name an item that is not listed, with noise of
+    the same law.
 found: The items are names that people wrote. At most {most_names} distinct names of each person
     count, chosen at random; where a person wrote d of them, each gets the weight 1 / sqrt(d). The
     sum of the weights of each name got discrete Gaussian noise, which gives zCDP with rho =
@@ -4758,9 +4813,13 @@ stream laplace: Such a change moves the counts of all nights together by at most
 stream gaussian: Such a change moves what the noise of all nights is added to by at most {l2} as a
     vector (l2 norm, the sensitivity). Epsilon and delta are those of discrete Gaussian noise of
     this scale. It also gives zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
-groups -precinct-counts: Counts are kept apart for {named_groups} groups{others}. An answer counts
-    in one of them only, and the noise hides a change of any answers in any groups: {cost} is paid
-    once for all rankings {of_which} together.{across}
+groups overlap: Counts are kept for {named_groups} groups, which may overlap, and for all answers
+    together. An answer counts in {overlap} of the groups at most and once in the whole, and the
+    noise hides a change of any answers in any groups: {cost} is paid once for all rankings
+    {of_which} together.{across}
+groups -precinct-counts -overlap: Counts are kept apart for {named_groups} groups{others}. An answer
+    counts in one of them only, and the noise hides a change of any answers in any groups: {cost} is
+    paid once for all rankings {of_which} together.{across}
 balanced: The operator states that every pair of items was asked about equally often. Shares and
     ranks rest on that: where it is not so, an item that was shown more often ranks higher for that
     reason alone.
@@ -5345,6 +5404,7 @@ def parts_of(certificate: Document, release: Document) -> Parts:
         "L": bounds["max_contributions"],
         "c": bounds["per_item_cap"],
         "names": bounds.get("names_per_person"),
+        "overlap": "one" if (many := bounds.get("groups_per_answer")) == 1 else many,
         "longest": release["privacy"]["parameters"].get("longest_ranking", 0),
     }
     tags = {guarantee["unit"], kind, str(guarantee["adjacency"])}
@@ -5386,6 +5446,7 @@ def tags_of(draw: Document, certificate: Document, release: Document) -> set[str
         "max_weight": bounds["max_weight"] is not None,
         "split": domain["ties"] == "split",
         "groups": bool(domain["groups"]),
+        "overlap": bounds.get("groups_per_answer") is not None,
         "others": domain["other_rows"],
         "public": is_public(certificate, release),
         "balanced": kind in DESIGNED and settings.get("design") == "balanced",
@@ -5418,6 +5479,7 @@ def tell_look(parts: Parts, draw: Document, certificate: Document, release: Docu
     rest = exactly(certificate["guarantee"]["epsilon"])
     if looks:
         parts.tags.update(["look"] + ["asked"] * bool(asked := release["look"].get("people")))
+        parts.tags.update(["unlisted"] * counts_items(release))
         took = exactly(looks[0]["cost"]["epsilon"])
         rest -= took
         parts["look"], parts["rest"], parts["asked"] = digits(took), digits(rest), asked
@@ -5704,6 +5766,11 @@ RULES = (  # how bytes become rows, in words
     "What a row means follows from its own bytes and from the settings above alone; no other row,"
     " and no file besides the catalogue, changes it.",
     "A row on a pair that was not asked about breaks a rule.",
+    "An answer in more groups than groups_per_answer counts in the first of them, in the order of"
+    " the list; every answer counts once in the whole.",
+    "Rows of one user, pair and event that differ in their groups alone are one answer, in all of"
+    " these groups.",
+    "Rows of one user, pair and event in different groups contradict each other.",
     "Rows of one user, pair and event count once; contradicting ones never.",
     "Each cell of a column of input.columns.pairs is an answer of its own; an empty one or NA is"
     " none.",
@@ -5788,8 +5855,8 @@ def verify(
         "signatures": lambda: check_signatures(files, ledger, key, say),
         "anchor": lambda: check_anchor(certificate, ledger, anchor, key, say),
         "files": lambda: check_digests(files, certificate, say),
-        "scores": lambda: check_scores(release, say, bundle_of(certificate).groups),
-        "ranks": lambda: check_order(release, say, bundle_of(certificate).groups),
+        "scores": lambda: check_scores(release, say, bundle_of(certificate).summed),
+        "ranks": lambda: check_order(release, say, bundle_of(certificate).summed),
         "ranking.csv": lambda: check_table(files, release, say),
         "report.html": lambda: check_report(files, release, say),
         "not_proved": lambda: say_what_is_open(certificate, release, say),

@@ -62,27 +62,39 @@ class Calibration:
 
 
 def calibrate_win_counts(
-    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+    params: PrivacyParams,
+    n_items: int,
+    row_weight: int = 1,
+    n_groups: int = 1,
+    most: int | None = None,
 ) -> Calibration:
     """Noise for the win counts of `n_items` items; it depends on public parameters only."""
     sensitivity = win_counts_sensitivity(params, n_items, row_weight, n_groups)
-    return calibrate(params, sensitivity, "win_counts_sensitivity")
+    return calibrate(params, sensitivity.in_groups(most), "win_counts_sensitivity")
 
 
 def calibrate_win_loss(
-    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+    params: PrivacyParams,
+    n_items: int,
+    row_weight: int = 1,
+    n_groups: int = 1,
+    most: int | None = None,
 ) -> Calibration:
     """Noise for wins and losses of `n_items` items; it depends on public parameters only."""
     sensitivity = win_loss_sensitivity(params, n_items, row_weight, n_groups)
-    return calibrate(params, sensitivity, "win_loss_sensitivity")
+    return calibrate(params, sensitivity.in_groups(most), "win_loss_sensitivity")
 
 
 def calibrate_pair_counts(
-    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+    params: PrivacyParams,
+    n_items: int,
+    row_weight: int = 1,
+    n_groups: int = 1,
+    most: int | None = None,
 ) -> Calibration:
     """Noise for the pair counts of `n_items` items; it depends on public parameters only."""
     sensitivity = pair_counts_sensitivity(params, n_items, row_weight, n_groups)
-    return calibrate(params, sensitivity, "pair_counts_sensitivity")
+    return calibrate(params, sensitivity.in_groups(most), "pair_counts_sensitivity")
 
 
 def calibrate_exposures(
@@ -302,12 +314,15 @@ class Seen:
         fit, unfit: votes that rows fit, and that they do not, with noise; may be negative.
         law: law of the noise in each number.
         people: number of people who were asked, a public number; None: it is not stated.
+        unlisted: number of voters who name an item that is not listed, with noise; None: the pilot
+            query did not count them.
     """
 
     fit: int
     unfit: int
     law: NoiseLaw
     people: int | None = None
+    unlisted: int | None = None
 
     @property
     def share(self) -> float | None:
@@ -373,6 +388,17 @@ def noticed_from(law: NoiseLaw) -> int:
     needed = sum(2.0 + 2 * _reach(law, chance) for chance in (FALSE_STOP, MISSED))
     step = 10 ** max(math.floor(math.log10(needed)) - 1, 0)
     return int(math.ceil(needed / step) * step)
+
+
+def one_error(law: NoiseLaw, missed: float = 1 - LEVEL) -> int:
+    """Return the smallest t such that noise of one number is t or less, in size, but for `missed`.
+
+    Law: discrete Laplace of scale b has P(|X| > t) = 2 e^(-(t + 1) / b) / (1 + e^(-1 / b)).
+    """
+    if law.scale == 0:
+        return 0
+    beyond = math.log(2 / (1 + math.exp(-1 / law.scale)) / missed)
+    return max(math.ceil(law.scale * beyond - 1), 0)
 
 
 def total_error(law: NoiseLaw) -> int:

@@ -12,7 +12,9 @@ References:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +47,9 @@ class Estimate:
             known.
         noise_share: share of privacy noise in the variance of each score, the rest being sampling;
             None where the method does not say.
+        deviation: standard error of each score, which its interval allows for, of a method whose
+            `noise_share` is the noise's share of its square; None: it is the square root of the
+            variance in `errors`, and its parts are not told.
 
     Raises:
         ValueError: an array has another shape, or an interval is upside down.
@@ -61,6 +66,7 @@ class Estimate:
     at_once: AllAtOnce | None = None
     errors: ScoreErrors | None = None
     noise_share: NDArray[np.float64] | None = None
+    deviation: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         for name in ("scores", "low", "high", "rank", "rank_low", "rank_high", "groups"):
@@ -80,9 +86,52 @@ class Estimate:
         return len(self.scores)
 
     @property
+    def standard_errors(self) -> NDArray[np.float64] | None:
+        """Standard error of each score, shape (n,); NaN of an item whose interval has an open end.
+
+        None: the method has no law of the errors, or nothing was learned.
+        """
+        if self.deviation is not None:
+            found = self.deviation
+        elif self.errors is not None:
+            variances = self.errors.covariance
+            variances = np.diagonal(variances) if variances.ndim == 2 else variances
+            found = np.sqrt(np.maximum(variances, 0))
+        else:
+            return None
+        if not self.informative:
+            return None
+        bounded = np.isfinite(self.low) & np.isfinite(self.high)
+        return np.where(bounded, found, np.nan)
+
+    @property
     def order(self) -> NDArray[np.intp]:
         """Items from best to worst; equal ones in catalogue order."""
         return np.argsort(self.rank, kind="stable")
+
+
+class IntervalChange(NamedTuple):
+    """Lengths of intervals relative to each other.
+
+    Attributes:
+        widened: length divided by the length without privacy noise; `inf`: noise is all.
+        at_twice: length with twice the people, divided by the length now.
+    """
+
+    widened: float
+    at_twice: float
+
+
+def interval_change(noise_share: float) -> IntervalChange:
+    """What noise, and twice the people, change in an interval whose variance is noise to a share.
+
+    Chance has a variance proportional to 1 / people. The noise of counts is the same for any number
+    of people, so its variance in a score, which is a share of them, is proportional to
+    1 / people^2.
+    """
+    chance = 1 - noise_share
+    widened = math.inf if chance <= 0 else 1 / math.sqrt(chance)
+    return IntervalChange(widened, math.sqrt(noise_share / 4 + chance / 2))
 
 
 def top_k(estimate: Estimate, k: int) -> NDArray[np.intp]:

@@ -32,6 +32,7 @@ from hushrank.estimation.common.links import Floats, Link
 from hushrank.privacy.units import NoiseKind
 
 SET_GAP = 1.0  # difference of scores between a set that nothing limits and the next item
+FAR_GAP = 0.75  # difference between an item far off and the limits of most others, likewise
 SET_REACH = 3.0  # standard deviations of its noise that the losses of such a set may have
 MOST = 0.75  # share of the items with two limits that an item lies beyond where it is far off
 LEVEL = 0.05  # intervals miss this often
@@ -470,7 +471,9 @@ def far_off(low: Floats, high: Floats) -> NDArray[np.bool_]:
     """The items that may lie anywhere above, or below, most items that have two limits.
 
     Their scores say little of how far off they are. A zero that is the mean of all scores would
-    move with them, and no interval of the others would hold.
+    move with them, and no interval of the others would hold. An item nearer than `FAR_GAP` to the
+    others stays: a newcomer that was shown little has one end too, and intervals of the others
+    allow for its error.
 
     Args:
         low, high: ends of the intervals, shape (n,), which may be infinite.
@@ -479,8 +482,9 @@ def far_off(low: Floats, high: Floats) -> NDArray[np.bool_]:
     limited = below & above
     if not limited.any():
         return limited
-    over = below & ~above & (low > np.quantile(high[limited], MOST))
-    return np.asarray(over | (above & ~below & (high < np.quantile(low[limited], 1 - MOST))))
+    over = below & ~above & (low > np.quantile(high[limited], MOST) + FAR_GAP)
+    under = above & ~below & (high < np.quantile(low[limited], 1 - MOST) - FAR_GAP)
+    return np.asarray(over | under)
 
 
 def far_sets(

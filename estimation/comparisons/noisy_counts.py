@@ -48,7 +48,7 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -131,7 +131,7 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw, laplace_draws: int = 1)
     share = np.clip(wins / wins.sum(), 0, 2 / len(wins))
     each = len(wins) / (2 * wins.sum())  # change of a score by one more comparison
     variances = each**2 * (noise_sd**2 + np.maximum(wins, 0))
-    return estimate_of(
+    found = estimate_of(
         scores,
         *ends_at(LEVEL / 2),
         separate_ranks(wins, margin_at, ends_at),
@@ -139,6 +139,9 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw, laplace_draws: int = 1)
         errors=ScoreErrors(scores, variances),
         noise_share=_noise_share(share, wins.sum(), noise_sd**2),
     )
+    sampling = wins.sum() * share * (1 - share)
+    whole = _noise_variance(share, noise_sd**2) + sampling
+    return replace(found, deviation=each * np.sqrt(whole))
 
 
 def evidence_of_win_counts(counts: WinCounts, law: NoiseLaw) -> EvidenceAt:
@@ -202,9 +205,14 @@ def _score_interval(
 
 def _noise_share(share: NDArray[np.float64], total: float, noise: float) -> NDArray[np.float64]:
     """Share of the noise in the variance of wins_i - pi_i M, see `_score_interval`."""
-    from_noise = noise * (1 - 2 * share + len(share) * share**2)
+    from_noise = _noise_variance(share, noise)
     spread = from_noise + total * share * (1 - share)
     return np.divide(from_noise, spread, out=np.zeros(len(share)), where=spread > 0)
+
+
+def _noise_variance(share: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
+    """Variance of the noise in wins_i - pi_i M, see `_score_interval`."""
+    return np.asarray(noise * (1 - 2 * share + len(share) * share**2))
 
 
 def _pair_margin(noise_sd: float, tails: _Tails, tail: float) -> Margin:

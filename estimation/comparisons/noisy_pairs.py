@@ -86,6 +86,7 @@ from hushrank.estimation.fit.pair_fit import (
     DebiasedFit,
     OpenAt,
     ShrunkScores,
+    SimulatedVariances,
     estimate_from,
     require_fittable,
     sandwich_fit,
@@ -339,7 +340,11 @@ def _estimate_of(
     def quantile_at(tail: float) -> float:
         return float(quantile(np.asarray(noise_share.max()), tail, kind, draws))
 
-    return replace(estimate_from(fit, quantile_at, open_at), noise_share=noise_share)
+    found = estimate_from(fit, quantile_at, open_at)
+    if isinstance(fit.covariance, SimulatedVariances):
+        return replace(found, noise_share=noise_share)
+    deviation = np.sqrt(np.maximum(np.diagonal(fit.covariance), 0))
+    return replace(found, noise_share=noise_share, deviation=deviation)
 
 
 def _shows_schedule(counts: PairCounts, law: NoiseLaw) -> bool:

@@ -211,13 +211,14 @@ def informative_estimate(
 
     separation = separate_pairs(fit.difficulty, better_at, ends_at)
     open_ended = easy.any() or hard.any()
-    return estimate_of(
+    found = estimate_of(
         fit.difficulty,
         *ends_at(LEVEL / 2),
         separation,
         errors=None if open_ended else ScoreErrors(fit.unbiased, fit.covariance),
         noise_share=np.divide(noise, variance, out=np.zeros_like(noise), where=variance > 0),
     )
+    return replace(found, deviation=np.sqrt(variance))
 
 
 def predicted_noise(shape: SheetShape, law: NoiseLaw) -> float:

@@ -195,10 +195,12 @@ def counted_cells(n_items: int) -> NDArray[np.bool_]:
     return np.stack([unequal, np.triu(unequal)])
 
 
-def calibrate_tie_counts(params: PrivacyParams, n_items: int, n_groups: int = 1) -> Calibration:
+def calibrate_tie_counts(
+    params: PrivacyParams, n_items: int, n_groups: int = 1, most: int | None = None
+) -> Calibration:
     """Noise for the three counts of each pair; it depends on public parameters only."""
     sensitivity = tie_counts_sensitivity(params, n_items, n_groups)
-    return calibrate(params, sensitivity, "tie_counts_sensitivity")
+    return calibrate(params, sensitivity.in_groups(most), "tie_counts_sensitivity")
 
 
 def release_tie_counts(counts: TieCounts, calibration: Calibration, bits: RandomBits) -> TieCounts:

@@ -26,7 +26,8 @@ from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
 from hushrank.flows.release.wording import range_text, rank_interval, verdict
 from hushrank.flows.report.changes import changes_between, day_text
-from hushrank.flows.report.page import PROTECTED, policy_of
+from hushrank.flows.report.page import policy_of
+from hushrank.flows.report.slide import PROTECTED
 from hushrank.flows.report.svg import figure_style
 from hushrank.transforms.common.plain_text import shown as visible
 
@@ -119,7 +120,7 @@ def _shared(archive: Archive, url: str) -> dict[str, Any]:
         "question": last.about and last.about.question,
         "day": day_text(last.day),
         "style": Markup(style),
-        "policy": f"{policy_of(style, '')}; img-src data:",  # the empty icon
+        "policy": policy_of(style, ""),
         "epsilon": needed_text(last.privacy.epsilon),
         "protected": PROTECTED[last.privacy.unit],
         "bands": bands,

@@ -39,6 +39,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.privacy.random_pairs import Hide, n_pairs
 from hushrank.privacy.randomized_response import epsilon_of_answer
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.units import Levels
 from hushrank.transforms.common.local_files import MostBytes
 from hushrank.transforms.storage.places import Place, write_once
 
@@ -162,15 +163,16 @@ class _Catalogue:
 
 @dataclass(frozen=True)
 class _Epsilons:
-    """Public range of epsilons; both ends are allowed."""
+    """Public epsilons: a range, of which both ends are allowed, or some levels alone."""
 
     low: float
     high: float
+    levels: Levels = ()
 
     @classmethod
     def of(cls, privacy: PrivacyConfig) -> _Epsilons:
         source = privacy.local_epsilons()
-        return cls(source.low, source.high)
+        return cls(source.low, source.high, source.levels)
 
     def check(self, epsilons: Sequence[float]) -> None:
         """Refuse answers of a batch with different epsilons, or with one outside the range."""
@@ -178,6 +180,9 @@ class _Epsilons:
             if not self.low <= epsilon <= self.high:
                 asked = f"must be from {self.low:g} to {self.high:g}"
                 raise Refused(f"answer {number}: epsilon {asked} in this survey")
+            if self.levels and epsilon not in self.levels:
+                levels = ", ".join(f"{each:g}" for each in self.levels)
+                raise Refused(f"answer {number}: epsilon must be one of {levels} in this survey")
             if epsilon != epsilons[0]:
                 raise Refused(f"answer {number}: epsilon must be the same in all answers")
 

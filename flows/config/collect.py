@@ -122,8 +122,9 @@ class CollectConfig(Section):
             None: 10, or all there are; for `ask: ranking` half of the items shown. Of private
             rankings `privacy.pairs` says it.
         shown: for rankings: how many items a respondent puts in order; None: all, at most 30.
-        start_epsilon: where the slider stands that chooses an epsilon; None: 1, or the end of
-            `privacy.epsilon_range` that is nearest.
+        start_epsilon: epsilon that is chosen before anybody chooses, one of
+            `privacy.epsilon_levels`; None: the one nearest to 1. With `privacy.epsilon_range` the
+            page offers four epsilons of it, and the nearest of them is chosen.
         no_is_right: for test items: those whose right answer is no. The page shows them to whoever
             looks into it.
         languages: languages of the page; the first is for people who have none of them.
@@ -222,6 +223,7 @@ def problems_of_collect(
     yield from _problems_of_ranks(collect, rows, len(names))
     yield from _problems_of_pairs(collect, rows, method)
     yield from _problems_of_epsilon(collect, privacy)
+    yield from _problems_of_choice(rows, privacy)
     yield from _problems_of_target(collect, rows, privacy, method, schedule)
     if collect.no_is_right and not isinstance(rows, ResponsesConfig):
         yield "collect.no_is_right", "applies only to input.kind: responses; remove it"
@@ -330,6 +332,13 @@ def _problems_of_epsilon(
             "collect.start_epsilon",
             "has no effect, because privacy.epsilon is the same for all; remove it",
         )
+    elif privacy.epsilon_levels is not None:
+        if start not in privacy.epsilon_levels:
+            levels = ", ".join(f"{each:g}" for each in privacy.epsilon_levels)
+            yield (
+                "collect.start_epsilon",
+                f"is {start:g}, which is none of privacy.epsilon_levels [{levels}]",
+            )
     elif privacy.epsilon_range is not None:
         low, high = privacy.epsilon_range
         if not low <= start <= high:
@@ -337,6 +346,21 @@ def _problems_of_epsilon(
                 "collect.start_epsilon",
                 f"is {start:g}, outside privacy.epsilon_range [{low:g}, {high:g}]",
             )
+
+
+def _problems_of_choice(
+    rows: InputConfig | ResponsesConfig | RankingsConfig, privacy: PrivacyConfig
+) -> Iterator[tuple[str, str]]:
+    """Refuse a choice of epsilon where neither page nor collector writes it beside the answers."""
+    of_pairs = isinstance(rows, RankingsConfig) and rows.layout == "pairs"
+    if privacy.epsilon is not None or not (of_pairs or isinstance(rows, ResponsesConfig)):
+        return
+    key = "epsilon_levels" if privacy.epsilon_levels is not None else "epsilon_range"
+    yield (
+        f"privacy.{key}",
+        "not with collect for test answers and for mechanism: random-pairs, which are sent without"
+        " a person's epsilon; write privacy.epsilon, the same for all, in its place",
+    )
 
 
 def _problems_of_tests(

@@ -44,6 +44,7 @@ from hushrank.transforms.common.schema import (
     LEFT_ITEM,
     RIGHT_ITEM,
     Feature,
+    GroupSets,
     Ties,
     Words,
 )
@@ -482,6 +483,7 @@ GroupName = Annotated[
 ]
 
 
+SeparatorText = Annotated[str, StringConstraints(min_length=1, max_length=8)]
 Members = Annotated[tuple[GroupName, ...], Field(strict=False)]
 
 
@@ -489,22 +491,61 @@ class GroupsConfig(Section):
     """Groups of rows, such as languages: each is ranked, and all together, at one epsilon.
 
     Attributes:
-        column: column with the group of a row, an integer or text.
-        values: the groups that are ranked. They are public: never made from the rows.
+        column: column with the group of a row, an integer or text; with `most` a list of groups, or
+            a text of several.
+        columns: of comparisons, instead of `column`: a column of true and false for each group.
+        values: the groups that are ranked. They are public: never made from the rows. By default
+            the names of `columns`, and in their order.
+        most: of comparisons, where groups overlap: the most groups in which an answer counts, a
+            public number. It counts in the first of its groups in the order of `values`, and once
+            in the whole. Noise grows with it. None: an answer is in one group.
+        separator: with `most`: the text between two groups in a cell of `column`, where cells are
+            no lists.
         others: rule for a row whose group is missing or not listed. `set-aside`: it breaks a
             rule, like a row with an unknown item; `whole`: it counts in the whole only.
         districts: for method `precinct-table`: a third level between the groups and the whole. Each
             district lists its groups, and each group is in one district. Sorted by name.
     """
 
-    column: Text = Field(examples=["language"])
+    column: Text | None = Field(default=None, examples=["language"])
+    columns: Annotated[tuple[Text, ...] | None, Field(strict=False)] = Field(
+        default=None, min_length=1, examples=["[is_code, is_hard]"]
+    )
     values: Annotated[tuple[GroupName, ...], Field(strict=False)] = Field(
         min_length=1, examples=["[English, German]"]
     )
+    most: int | None = Field(default=None, ge=1, examples=["2"])
+    separator: SeparatorText | None = Field(default=None, examples=['"|"'])
     others: Annotated[Others, Field(strict=False)] = Others.SET_ASIDE
     districts: dict[GroupName, Members] | None = Field(
         default=None, examples=["{North: [P-1, P-2], South: [P-3]}"]
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_by_columns(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "values" not in value and value.get("columns"):
+            return {**value, "values": value["columns"]}
+        return value
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if (self.column is None) == (self.columns is None):
+            yield "", "needs exactly one of column and columns"
+        if self.columns is not None:
+            if self.most is None:
+                yield "most", "missing; columns needs the most groups of an answer, for example 2"
+            if len(self.columns) != len(self.values):
+                yield (
+                    "values",
+                    f"names {len(self.values)} groups, and columns has {len(self.columns)} columns;"
+                    " name each in its order, or remove values",
+                )
+            for name in sorted({e for e in self.columns if self.columns.count(e) > 1}):
+                yield "columns", f"column {name} occurs twice; name another"
+        if self.separator is not None and (self.most is None or self.columns is not None):
+            yield "separator", "divides a cell of column into groups; it needs column and most"
+        if self.separator is not None and any(self.separator in each for each in self.values):
+            yield "separator", "occurs in the name of a group; rename the group, or use another"
 
     @field_validator("districts")
     @classmethod
@@ -538,7 +579,20 @@ class GroupsConfig(Section):
 
     def groups(self) -> Groups:
         """Return the groups in the form that readers of rows take."""
-        return Groups(self.values, others=self.others is Others.WHOLE)
+        return Groups(self.values, others=self.others is Others.WHOLE, most=self.most)
+
+    def sets(self) -> GroupSets | None:
+        """Return where a row says in which groups it is; None: groups do not overlap."""
+        if self.most is None:
+            return None
+        return GroupSets(
+            column=self.column or "", separator=self.separator, flags=self.columns or ()
+        )
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Names of all columns that say in which groups a row is."""
+        return self.columns or tuple(filter(None, (self.column,)))
 
 
 def _read(words: Words) -> set[tuple[str, int]]:

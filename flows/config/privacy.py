@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import ROUND_CEILING, Context
 from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
@@ -50,7 +51,8 @@ _CENTRAL_KEYS = (
     *("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "bounding", "max_weight"),
     *("public_graph", "look"),
 )
-_LOCAL_KEYS = ("budget", "epsilon_range", "epsilon_table", "already_private")
+MOST_LEVELS = 13  # epsilons among which people choose: more would tell people apart
+_LOCAL_KEYS = ("budget", "epsilon_range", "epsilon_levels", "epsilon_table", "already_private")
 _OF_PAIRS = ("pairs", "hide")
 _NO_RANGE = (
     "missing; epsilons that come with the answers need public bounds, and rows outside are set"
@@ -109,10 +111,14 @@ class LookConfig(Section):
             for unit `user`. Where it is near certain that the rows of fewer than half as many
             people were seen, the run stops too. Without this key a run never stops because nobody
             is seen.
+        unlisted: of comparisons: whether the pilot query also counts who names an item that is not
+            in `items`, with noise; a release warns if somebody does. With the same share of epsilon
+            its numbers then have 1.5 times the noise, or twice with `add-remove`.
     """
 
     share: float = Field(gt=0, le=MOST_SHARE, examples=["0.02"])
     people: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["900"])
+    unlisted: bool = False
 
 
 def _share_alone(value: object) -> object:
@@ -167,6 +173,9 @@ class PrivacyConfig(Section):
         epsilon_range: for unit `local`: public bounds of epsilons that come with the answers; rows
             outside are set aside. Epsilons of rankings and of test answers are rounded down to 13
             public levels: the bounds, and steps of equal ratio between them.
+        epsilon_levels: for unit `local`, in place of `epsilon_range`: the public epsilons among
+            which people choose, ascending. A row with any other is set aside, so an epsilon tells
+            no more of a person than which of the few it is.
         epsilon_table: for unit `local`: a CSV or Parquet file with the columns user and epsilon.
         already_private: for unit `local`: the answers were privatised at the source. Of test
             answers every person divided `epsilon` by the number of theirs, which is at most
@@ -213,6 +222,9 @@ class PrivacyConfig(Section):
     budget: Annotated[Budget, Field(strict=False)] = Budget.PER_COMPARISON
     epsilon_range: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
         default=None, examples=["[0.1, 5]"]
+    )
+    epsilon_levels: Annotated[tuple[float, ...], Field(strict=False)] | None = Field(
+        default=None, min_length=2, max_length=MOST_LEVELS, examples=["[0.5, 1, 2, 4]"]
     )
     epsilon_table: LocalPath | None = Field(default=None, examples=["epsilons.csv"])
     already_private: bool = Field(default=False, examples=["true"])
@@ -310,14 +322,30 @@ class PrivacyConfig(Section):
 
     def local_epsilons(self) -> EpsilonSource:
         """Source of epsilons, and their public bounds, under `unit: local`."""
-        low, high = self.epsilon_range or (self.epsilon or 0.0, self.epsilon or 0.0)
+        low, high = self.epsilon_bounds or (self.epsilon or 0.0, self.epsilon or 0.0)
         table = None if self.epsilon_table is None else str(self.epsilon_table)
-        return EpsilonSource(low=low, high=high, value=self.epsilon, table=table)
+        levels = self.epsilon_levels or ()
+        return EpsilonSource(
+            low=low,
+            high=high,
+            value=self.epsilon,
+            table=table,
+            levels=levels,
+            levels_alone=bool(levels),
+        )
+
+    @property
+    def epsilon_bounds(self) -> tuple[float, float] | None:
+        """The least and the largest epsilon of an answer; None: all have the same."""
+        if self.epsilon_levels is not None:
+            return self.epsilon_levels[0], self.epsilon_levels[-1]
+        return self.epsilon_range
 
     def levels(self) -> Levels:
         """Public levels of epsilon under `unit: local`; of one where all have the same."""
-        low, high = self.epsilon_range or (0.0, 0.0)
-        return (self.epsilon,) if self.epsilon is not None else epsilon_levels(low, high)
+        if self.epsilon is not None:
+            return (self.epsilon,)
+        return self.epsilon_levels or epsilon_levels(*(self.epsilon_range or (0.0, 0.0)))
 
     def params(self) -> PrivacyParams:
         """Return the guarantee for the mechanisms, without the cost of the pilot query or of names.
@@ -343,7 +371,9 @@ class PrivacyConfig(Section):
         )
         if (found := self._discovery) is not None:
             return replace(whole, epsilon=math.inf, delta=0.0, rho=found.rest, discovery=found)
-        return whole if self.look is None else with_look(whole, self.look.share)
+        if self.look is None:
+            return whole
+        return with_look(whole, self.look.share, unlisted=self.look.unlisted)
 
 
 def _problems_of_local(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
@@ -379,7 +409,23 @@ def _problems_of_local(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
     yield from _problems_of_range(privacy)
 
 
+def _problems_of_levels(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
+    levels = privacy.epsilon_levels or ()
+    shown = ", ".join(f"{each:g}" for each in levels)
+    if not all(low < high for low, high in pairwise(levels)):  # so no level is NaN
+        yield "epsilon_levels", f"must ascend, got [{shown}]"
+    elif not LEAST_LOSS <= levels[0] <= levels[-1] <= MOST_LOSS:
+        within = f"{LEAST_LOSS:g} to {MOST_LOSS:g}"
+        yield "epsilon_levels", f"must be within {within}, got [{shown}]"
+    for key in ("epsilon", "epsilon_range", "epsilon_table"):
+        if getattr(privacy, key) is not None:
+            yield key, "says another epsilon than epsilon_levels; remove one of them"
+
+
 def _problems_of_range(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
+    if privacy.epsilon_levels is not None:
+        yield from _problems_of_levels(privacy)
+        return
     if privacy.epsilon_range is None:
         if privacy.epsilon is None:
             yield "epsilon_range", _NO_RANGE
@@ -437,6 +483,8 @@ class LedgerConfig(Section):
             one); None: lines are not signed. Every job of a signed ledger needs the key.
         terms_key: file of the public key of the officer who alone opens, changes or recovers the
             budget (`hushrank ledger terms`); runs cannot. None: whoever edits this section can.
+        record_access: whether `inspect`, `clean --delete` and `survey tokens` write a line into the
+            ledger, with who and when, before they begin; with `signing_key` they do in any case.
         anchor: a second place that knows how far the ledger was, so that an older copy is refused:
             a file on another disk, a gs:// folder in another bucket, or git:FOLDER in a git
             repository; None: there is none.
@@ -457,7 +505,13 @@ class LedgerConfig(Section):
     )
     signing_key: LocalPath | None = Field(default=None, examples=["/etc/hushrank/ledger.pem"])
     terms_key: LocalPath | None = Field(default=None, examples=["/etc/hushrank/officer.pub"])
+    record_access: bool = False
     anchor: AnchorPlace | None = Field(default=None, examples=["gs://other-bucket/campus-anchor"])
+
+    @property
+    def records_access(self) -> bool:
+        """Whether commands that show or delete confidential data leave a line in the ledger."""
+        return self.record_access or self.signing_key is not None
 
     @model_validator(mode="after")
     def _check_lifetime(self) -> Self:

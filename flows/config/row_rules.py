@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hushrank.flows.config.comparisons import MOST_ASKED, InputConfig
+from hushrank.flows.config.comparisons import MOST_ASKED, GroupsConfig, InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
@@ -163,6 +163,20 @@ def problems_of_asked(config: Sections, own: MethodFacts, methods: Methods) -> P
     ):
         if given:
             yield ASKED, f"does not go with {key}; remove one of the two"
+
+
+def problems_of_look(config: Sections) -> Problems:
+    """Refuse a count of unlisted items where no row can name one, or where it is not counted."""
+    look, rows = config.privacy.look, config.input
+    if look is None or not look.unlisted:
+        return
+    if not isinstance(rows, InputConfig):
+        yield "privacy.look.unlisted", f"is for comparisons, got kind: {rows.kind}; remove it"
+    elif rows.columns.pairs is not None:
+        yield (
+            "privacy.look.unlisted",
+            "has nothing to count with input.columns.pairs, whose items are all listed; remove it",
+        )
 
 
 def problems_of_words(rows: Section, catalogue: Catalogue) -> Problems:
@@ -365,7 +379,7 @@ def _problems_of_its_rows(
 
 
 def _problems_of_grouped_rankings(
-    rankings: RankingsConfig, column: str, config: Sections
+    rankings: RankingsConfig, column: str | None, config: Sections
 ) -> Problems:
     """Refuse rankings whose rows do not say once which group they are of, or that are private."""
     if config.privacy.unit is Unit.LOCAL:
@@ -393,6 +407,27 @@ def _problems_of_grouped_rankings(
         yield "groups.column", f"{column} is a column of the ranking already; name another"
 
 
+def _problems_of_ungrouped(config: Sections, methods: Methods) -> Problems:
+    """Refuse groups beside a method that ranks all rows together only."""
+    kind = config.input.kind
+    able = " or ".join(
+        name
+        for name, each in methods.items()
+        if each.uses("groups") and kind == each.kind and not each.also
+    )
+    needed = (
+        "needs a method that releases counts, from which every group is ranked at one"
+        f" epsilon: write method: {able}; or remove it"
+    )
+    if kind == "rankings":
+        needed = (
+            f"does not go with method: {config.method}, whose counts are of all rankings"
+            f" together; write method: {able}, or run a job for each group, at a cost of its"
+            " own, or remove it"
+        )
+    yield "groups", needed
+
+
 def problems_of_groups(config: Sections, methods: Methods) -> Problems:
     """Refuse jobs whose rows cannot be ranked by group, or count where no group is."""
     rows, groups = config.input, config.groups
@@ -403,23 +438,7 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
     if groups is None:
         return
     if not methods[config.method].uses("groups"):
-        kind = config.input.kind
-        able = " or ".join(
-            name
-            for name, each in methods.items()
-            if each.uses("groups") and kind == each.kind and not each.also
-        )
-        needed = (
-            "needs a method that releases counts, from which every group is ranked at one"
-            f" epsilon: write method: {able}; or remove it"
-        )
-        if kind == "rankings":
-            needed = (
-                f"does not go with method: {config.method}, whose counts are of all rankings"
-                f" together; write method: {able}, or run a job for each group, at a cost of its"
-                " own, or remove it"
-            )
-        yield "groups", needed
+        yield from _problems_of_ungrouped(config, methods)
         return
     if groups.districts is not None and not methods[config.method].uses(DISTRICTS):
         users = " or ".join(name for name, each in methods.items() if each.uses(DISTRICTS))
@@ -430,14 +449,45 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
             "groups.values",
             f"at most {MOST_GROUPS} groups can be ranked, got {len(groups.values)}",
         )
+    if groups.most is not None:
+        yield from _problems_of_overlap(config, groups)
     if isinstance(config.input, RankingsConfig):
         yield from _problems_of_grouped_rankings(config.input, groups.column, config)
         return
-    yield from _problems_of_grouped_answers(config, groups.column)
+    for column in groups.read:
+        yield from _problems_of_grouped_answers(config, column)
+
+
+def _problems_of_overlap(config: Sections, groups: GroupsConfig) -> Problems:
+    """Refuse groups that overlap where an answer is in one group, or a stream counts it."""
+    if not isinstance(config.input, InputConfig):
+        yield (
+            "groups.most",
+            f"is for comparisons; of kind: {config.input.kind} all rows of a person are in one"
+            " group. Remove it",
+        )
+        return
+    if config.schedule.stream is not None:
+        yield (
+            "groups.most",
+            "does not go with schedule.stream, whose noise is for answers in one group; remove one"
+            " of the two",
+        )
+    if config.input.columns.event is not None and config.privacy.unit is Unit.COMPARISON:
+        yield (
+            "groups.most",
+            "with input.columns.event needs unit: user, for one row more could exchange all groups"
+            " of an answer; set that, or remove one of the two",
+        )
+    for name, key in ((LEFT_ITEM, "left"), (RIGHT_ITEM, "right"), (CHOICE, "outcome")):
+        if name in groups.read:
+            yield "groups.columns", f"no column of groups may be called {name}; it is {key} already"
 
 
 def _problems_of_grouped_answers(config: Sections, group: str) -> Problems:
     """Refuse comparisons and test answers whose columns or options do not go with groups."""
+    flagged = config.groups is not None and config.groups.columns is not None
+    key = "groups.columns" if flagged else "groups.column"
     if config.privacy.public_graph:
         yield (
             "groups",
@@ -446,10 +496,10 @@ def _problems_of_grouped_answers(config: Sections, group: str) -> Problems:
         )
     for role, column in config.input.columns.model_dump(exclude_none=True).items():
         if column == group:
-            yield "groups.column", f"{column} is input.columns.{role} already; name another"
+            yield key, f"{column} is input.columns.{role} already; name another"
     asked = config.input.columns.asked() if isinstance(config.input, InputConfig) else ()
     if group in {*(column for column, _, _ in asked), LEFT_ITEM, RIGHT_ITEM, CHOICE}:
-        yield "groups.column", f"{group} is a column of a pair already; name another"
+        yield key, f"{group} is a column of a pair already; name another"
     if isinstance(config.input, ResponsesConfig):
         if config.input.layout == "wide" and group in config.items.catalogue.names:
             yield "groups.column", f"{group} is the column of an item; name another"

@@ -26,11 +26,13 @@ from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.row_rules import (
     problems_of_extras,
     problems_of_groups,
+    problems_of_look,
     problems_of_stream,
     problems_of_words,
 )
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths
+from hushrank.pipelines.engine.runner import memory_for, most_workers
 from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.plain_text import short
@@ -83,6 +85,7 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)
     yield from problems_of_groups(config, methods)
+    yield from problems_of_look(config)
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
     yield from _problems_of_rules(config, methods)
@@ -429,6 +432,8 @@ def _problems_of_runner(config: Sections) -> Problems:
             "is for confidential in Cloud Storage; rows wait in a confidential folder of this"
             " machine as it is. Remove it",
         )
+    if isinstance(runner, LocalRunner) and runner.workers != "auto":
+        yield from _problems_of_workers(runner.workers, config.memory_limit)
     if isinstance(runner, DataflowRunner):
         for place, path in enumerate(config.input.paths):
             if not is_cloud(path) and not is_source(path):
@@ -444,6 +449,16 @@ def _problems_of_runner(config: Sections) -> Problems:
     draws = not config.privacy.already_private or config.input.kind == "rankings"
     if isinstance(runner, SparkRunner) and config.privacy.unit is Unit.LOCAL and draws:
         yield "runner", NOT_FOR_SPARK
+
+
+def _problems_of_workers(workers: int, memory_limit: int) -> Problems:
+    if memory_limit < (least := memory_for(workers)):
+        yield (
+            "runner.workers",
+            f"{workers} workers need a memory_limit of {-(-least >> 20)} MiB, and it is"
+            f" {memory_limit >> 20} MiB, enough for {most_workers(memory_limit)}; raise it, or"
+            " write workers: auto",
+        )
 
 
 def _must_be_remote(path: str) -> str:

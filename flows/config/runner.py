@@ -20,6 +20,7 @@ from hushrank.flows.config.section import LocalPath, Section, Text
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.pipelines.engine.runner import LEAST_MEMORY, MOST_MEMORY, Engine, Runner
 
+MOST_WORKERS = 1024  # more than a machine has processors: a typing error
 WORKER_REST_MILLISECONDS = 60_000  # time that an idle worker stays, because a start takes seconds
 ADDRESS = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
 URL = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+(/[^\s@]*)?")
@@ -95,6 +96,16 @@ Address = Annotated[Text, BeforeValidator(_address)]
 Bucket = Annotated[Text, BeforeValidator(_bucket)]
 
 
+def _workers(value: object) -> object:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value != "auto" and not (whole and 1 <= int(f"{value}") <= MOST_WORKERS):
+        refuse(("", f"must be auto, or a number from 1 to {MOST_WORKERS}, got {str(value)[:40]!r}"))
+    return value
+
+
+Workers = Annotated[Literal["auto"] | int, BeforeValidator(_workers), Field(examples=["auto"])]
+
+
 class Environment(StrEnum):
     """Source of the Python that an engine's workers run."""
 
@@ -112,15 +123,21 @@ class LocalRunner(Section):
             is refused. True rows touch that disk, so choose an encrypted disk.
         beam: run the job on Apache Beam's local engine even if its small stand-in could run it,
             which starts sooner. Both give the same counts, bit for bit.
+        workers: how many files, or parts of them, are read at once; `auto`: one for each processor
+            that this process may use, but no more than memory_limit has room for. Any number gives
+            the same counts, bit for bit.
     """
 
     kind: Literal["local"] = Field(default="local", examples=["local"])
     spill: LocalPath | None = Field(default=None, examples=["/var/tmp/hushrank"])
     beam: bool = False
+    workers: Workers = "auto"
 
     def engine(self) -> Engine:
         """Engine that this section names."""
-        return Engine(spill=None if self.spill is None else str(self.spill), beam=self.beam)
+        spill = None if self.spill is None else str(self.spill)
+        number = None if self.workers == "auto" else self.workers
+        return Engine(spill=spill, beam=self.beam, workers=number)
 
 
 class _PortableRunner(Section):

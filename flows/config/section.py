@@ -1,7 +1,4 @@
-"""Base of the sections of the YAML file: places, files and words of every `input`.
-
-Relative paths start at the folder of the YAML file.
-"""
+"""Base of the YAML file's sections: places, files, words. Relative paths start at its folder."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ from pydantic_core import PydanticCustomError
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
 from hushrank.transforms import system
-from hushrank.transforms.common.local_files import require_regular, slashed
+from hushrank.transforms.common.local_files import UnfitFile, home_path, require_regular, slashed
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import Words
 from hushrank.transforms.storage.files import FileFormat
@@ -73,13 +70,15 @@ def local_path(value: object, info: ValidationInfo) -> object:
         refuse(("", f"must be a local path, got {value!r}"))
     _check_text(value)
     try:
-        path = Path(os.path.abspath(_folder(info) / Path(value).expanduser()))
-        path.resolve()
-        _check_length(str(path), value)
-        _count(str(path), value, str(path), info)
-    except (OSError, RuntimeError):  # RuntimeError: circular links, or ~ of an unknown user
+        named = os.path.abspath(_folder(info) / home_path(value))
+        Path(named).resolve()
+    except UnfitFile as error:
+        refuse(("", f"{value}: {error.strerror}; write the path in full"))
+    except (OSError, RuntimeError):  # RuntimeError: circular links
         refuse(("", f"{value}: its links go round in a circle; name another place"))
-    return path
+    _check_length(named, value)
+    _count(named, value, named, info)
+    return Path(named)
 
 
 def _place(value: object, info: ValidationInfo) -> object:
@@ -87,9 +86,9 @@ def _place(value: object, info: ValidationInfo) -> object:
         return value
     if not isinstance(value, str):
         raise PydanticCustomError("path_type", "must be a path")
+    if "://" in value and not is_cloud(value):
+        refuse(("", f"must be a local path or start with {CLOUD_PREFIX}, got {value!r}"))
     if not is_cloud(value):
-        if "://" in value:
-            refuse(("", f"must be a local path or start with {CLOUD_PREFIX}, got {value!r}"))
         return local_path(value, info)
     try:
         path = CloudPath.parse(value)
@@ -416,6 +415,14 @@ class BadRows(StrEnum):
     FAIL = "fail"
 
 
+def _not_left_out(value: object) -> object:
+    if value == "leave-out":
+        why = "leave-out is refused: others' rows vanish with a damaged file, and no noise covers"
+        fix = "hushrank validate --files lists damaged files; write them again"
+        refuse(("", f"{why} that (docs/guarantee.md); {fix}"))
+    return value
+
+
 def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
@@ -509,6 +516,8 @@ class RowFiles(Section):
             names the columns. Files of Qualtrics have 3.
         on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
             reason; `fail` stops the run, which spends nothing but tells that there are such rows.
+        on_bad_files: `fail` stops the run, which spends nothing, if a file is damaged; the rows of
+            other people stand in it, so no guarantee covers leaving it out (docs/guarantee.md).
     """
 
     kind: str
@@ -529,6 +538,9 @@ class RowFiles(Section):
     decimal: Literal[".", ","] = Field(default=".", examples=['","'])
     header_rows: int = Field(default=1, ge=1, le=100, examples=["3"])
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
+    on_bad_files: Annotated[Literal["fail"], BeforeValidator(_not_left_out)] = Field(
+        default="fail", exclude=True
+    )
 
     @model_validator(mode="before")
     @classmethod

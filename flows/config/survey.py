@@ -310,7 +310,7 @@ class SurveyConfig(Section):
             return columns
         from hushrank.transforms.rankings.person_features import GroupOfRankings
 
-        group = GroupOfRankings(column=self.groups.column, groups=self.groups.groups())
+        group = GroupOfRankings(column=self.groups.column or "", groups=self.groups.groups())
         return replace(columns, features=group)
 
     def laws_of_pairs(self) -> tuple[RandomPairs, ...]:
@@ -352,7 +352,8 @@ class SurveyConfig(Section):
             user=columns.user if needs_user else None,
             event=columns.event,
             words=self.comparisons.meanings(self.items.catalogue.names),
-            group=None if self.groups is None else self.groups.column,
+            group=None if self.groups is None or self.groups.most else self.groups.column,
+            sets=None if self.groups is None else self.groups.sets(),
             weight=columns.weight,
             most_units=0 if columns.weight is None else self.privacy.params().most_units,
             first=columns.first,
@@ -492,8 +493,10 @@ def _without_version(content: dict[str, Any]) -> None:
 def _without_new_privacy(content: dict[str, Any]) -> None:
     """Write `privacy` as versions without its new keys did, if these have no effect."""
     look = content["look"]
-    if look is not None and look["people"] is None:  # it was a number
-        content["look"] = look["share"]
+    if look is not None and not look["unlisted"]:
+        del look["unlisted"]
+        if look["people"] is None:  # it was a number
+            content["look"] = look["share"]
     defaults: dict[str, object] = {
         "look": None,
         "bounding": Bounding.LEAVE_OUT,
@@ -501,6 +504,7 @@ def _without_new_privacy(content: dict[str, Any]) -> None:
         "pairs": None,
         "hide": Hide.ORDER,
         "names_per_person": 1,
+        "epsilon_levels": None,
     }
     for key, default in defaults.items():
         if content[key] == default:

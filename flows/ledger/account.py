@@ -41,6 +41,7 @@ from hushrank.flows.ledger.entries import (
     ALWAYS,
     RESTORE,
     Accept,
+    Access,
     Alert,
     BudgetTerms,
     Cancel,
@@ -151,6 +152,23 @@ class Attempt:
         return begun and (period.start is None or self.seen_until >= period.start)
 
 
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Budget set aside for one attempt at a release.
+
+    Attributes:
+        attempt: 1 for the first.
+        reserved_at: UTC.
+        repeated: the reservation existed before, so this call spent nothing.
+    """
+
+    release_id: str
+    attempt: int
+    spend: Spend
+    reserved_at: datetime
+    repeated: bool
+
+
 class Costs(NamedTuple):
     """Costs that count in a period, for the functions of `privacy.filters`.
 
@@ -165,12 +183,12 @@ class Costs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An entry that changes no release: terms, an alert, a recovery, or an unsafe release."""
+    """An entry that changes no release: terms, an alert, a recovery, an access, an unsafe one."""
 
     seq: int
     time: datetime
     operator: str
-    what: Open | ChangeTerms | Unsafe | Alert | Accept
+    what: Open | ChangeTerms | Unsafe | Alert | Accept | Access
 
 
 @dataclass(slots=True)
@@ -296,8 +314,9 @@ def account_of(entries: Iterable[Entry], population: str, place: str) -> Account
 def _add(account: Account, entry: Entry) -> bool:
     """Add `entry` to the account; False if it cannot follow the entries before it."""
     what = entry.what
-    if isinstance(what, Open | ChangeTerms | Unsafe | Alert | Accept):
-        if isinstance(what, Open) == (account.opened is not None):
+    if isinstance(what, Open | ChangeTerms | Unsafe | Alert | Accept | Access):
+        begun = account.opened is not None
+        if isinstance(what, Open) == begun and not isinstance(what, Access):
             return False
         if isinstance(what, Open):
             account.opened = what

@@ -138,23 +138,6 @@ class BudgetTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
-    """Budget set aside for one attempt at a release.
-
-    Attributes:
-        attempt: 1 for the first.
-        reserved_at: UTC.
-        repeated: the reservation existed before, so this call spent nothing.
-    """
-
-    release_id: str
-    attempt: int
-    spend: Spend
-    reserved_at: datetime
-    repeated: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Statement:
     """Statement of an operator that two populations consist of different people.
 
@@ -437,7 +420,24 @@ class Accept(_Wire):
     approval: str = ""
 
 
-Event = Open | ChangeTerms | Reserve | Draw | Stop | Commit | Cancel | Unsafe | Alert | Accept
+class Access(_Wire):
+    """Somebody used a command that shows or deletes confidential data, or makes keys.
+
+    Attributes:
+        command: the command, in words that no row decides.
+        config_hash: hash of the configuration, as in `Reserve`.
+        night: the day whose rows it read; None: all rows, or none.
+    """
+
+    event: Literal["access"] = "access"
+    command: str
+    config_hash: str
+    night: date | None = None
+
+
+Event = (
+    Open | ChangeTerms | Reserve | Draw | Stop | Commit | Cancel | Unsafe | Alert | Accept | Access
+)
 
 
 class Entry(_Wire):

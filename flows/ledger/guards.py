@@ -22,6 +22,7 @@ from hushrank.flows.ledger.keys import (
 )
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import LedgerBackend, LedgerFile
+from hushrank.transforms.common.local_files import home_path
 from hushrank.transforms.storage.places import CloudPath, Place, is_cloud
 
 if TYPE_CHECKING:
@@ -151,4 +152,4 @@ def _absolute(anchor: str) -> str:
             raise ConfigError(f"anchor: {error}") from None
         return anchor
     prefix = GIT_PREFIX if anchor.startswith(GIT_PREFIX) else ""
-    return f"{prefix}{Path(anchor.removeprefix(GIT_PREFIX)).expanduser().absolute()}"
+    return f"{prefix}{home_path(anchor.removeprefix(GIT_PREFIX)).absolute()}"

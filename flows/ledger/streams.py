@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from hushrank.flows.errors import NOTHING_SPENT, LedgerError, NightOutOfTurn
-from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
-from hushrank.flows.ledger.entries import Event, Reservation, StreamSpan
+from hushrank.flows.ledger.account import Account, Attempt, ReleaseState, Reservation
+from hushrank.flows.ledger.entries import Event, StreamSpan
 from hushrank.flows.ledger.keys import InputNames
 from hushrank.flows.ledger.ledger import Book, Ledger, reserving
 from hushrank.flows.ledger.rules import repeated, require_no_lead, require_release_id

@@ -19,6 +19,7 @@ from hushrank.flows.ledger.account import Account, Attempt, Costs, Note, Release
 from hushrank.flows.ledger.approval import TermsChange
 from hushrank.flows.ledger.entries import (
     Accept,
+    Access,
     Alert,
     Balance,
     BudgetTerms,
@@ -502,6 +503,9 @@ def _note_row(note: Note) -> HistoryRow:
         text = f"{what.fraction:.0%} of epsilon {what.epsilon:g} used"
     elif isinstance(what, Accept):
         release_id, state, text = "", "recovery", what.why
+    elif isinstance(what, Access):
+        release_id, state = "", "access"
+        text = what.command + ("" if what.night is None else f", night {what.night}")
     else:
         release_id, state = "", "terms"
         text = limits_text(Limits.of(what)) + (f": {what.reason}" if what.reason else "")

@@ -283,9 +283,11 @@ class PlannedMethod(RankingMethod[M]):
     Attributes:
         plan_order: place of the method among those that a plan compares, those that assume less
             first; None: a plan tries it where the job names it, and only there.
+        noise_on_pairs: whether its noise is on counts of pairs, not of items.
     """
 
     plan_order: int | None = None
+    noise_on_pairs: bool = False
 
     def suits(self, config: SurveyConfig) -> bool:
         """Whether it is right for the stated design, and can do what the job asks beside."""

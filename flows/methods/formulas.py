@@ -9,10 +9,13 @@ share:
     L            the most rows of a unit
     c            the most of them in which the same item occurs; L where there is no such bound
     distinct     1: a unit's rows are on distinct pairs
+    unlisted     1: a pilot query also counts who names an item that is not listed
     sides        1: a unit is added or removed; 2: it is replaced
     row_weight   what a row adds to a count
     groups       groups that have counts of their own
     add_up       1: what a replaced unit moves is the sum of two bundles' norms
+    overlap      the most groups in which a row counts beside the whole; left out where groups do
+                 not overlap
     names        user names of a person, which are protected together; left out where it is 1
     searched     what `privacy.sensitivity` finds by a search; empty: nothing is searched
 """
@@ -205,6 +208,7 @@ ALL_NIGHTS = (
     "l1 = both * l1 * sum(sum(coefficients[:e]) for e in ends)",
     "l2_squared = both * l2_squared * sum(sum(x * x for x in coefficients[:e]) for e in ends)",
 )
+OVERLAPPING = ("l1 = (overlap + 1) * l1", "l2_squared = (overlap + 1) * l2_squared")
 ALL_NAMES = ("l1 = names * l1", "l2_squared = names ** 2 * l2_squared")
 ALL_ROWS = (
     "l1 = both * row_weight * rows * sum(coefficients)",
@@ -217,6 +221,14 @@ VOTES = Restated(
     what="how many say that rows fit, and how many that they do not",
     entries=lambda _: 2,
     lines=("l1 = sides", "l2_squared = sides"),
+)
+
+
+VOTES_AND_ITEMS = replace(
+    VOTES,
+    what=f"{VOTES.what}, and how many name an item that is not listed",
+    entries=lambda _: 3,
+    lines=("l1 = sides + unlisted", "l2_squared = sides + unlisted"),
 )
 
 
@@ -270,7 +282,11 @@ def count_noise(
 
 def noise_of_look(calibration: Calibration, params: PrivacyParams) -> CountNoise:
     """Noise of the look at the rows that comes before the rest."""
-    return count_noise(VOTES.what, 2, VOTES.formula({"sides": sides_of(params)}), calibration)
+    restated, own = VOTES, Inputs(sides=sides_of(params))
+    if params.look_unlisted:
+        restated, own = VOTES_AND_ITEMS, {**own, "unlisted": 1}
+    entries = 2 + params.look_unlisted
+    return count_noise(restated.what, entries, restated.formula(own), calibration)
 
 
 NAMES = Restated(
@@ -326,6 +342,9 @@ def noise_of_counts(
     if own is None:
         return None
     formula = own.of_counts(params, n_items, row_weight, n_groups)
+    if mechanism.groups is not None and mechanism.groups.most is not None:
+        overlap: Inputs = {**formula.inputs, "overlap": mechanism.groups.most}
+        formula = replace(formula, lines=(*formula.lines, *OVERLAPPING), inputs=overlap)
     drawn = None if own.entries is None else n_groups * own.entries(n_items)
     if mechanism.asked is not None:
         drawn = 2 * len(mechanism.asked)

@@ -80,6 +80,7 @@ class CountedMethod(PlannedMethod[B]):
             per_item_cap=params.per_item_cap,
             distinct_pairs=params.distinct_pairs,
             factors=factors,
+            most_groups=None if config.groups is None else config.groups.most,
         )
         return ReduceComparisons(
             files=files,
@@ -102,9 +103,9 @@ class CountedMethod(PlannedMethod[B]):
         """
         ties = config.comparisons.ties
         if ties is Ties.MODEL:
-            return {"counts": _simulated_ties(survey, replicate)}
+            return {"counts": _with_whole(_simulated_ties(survey, replicate), config)}
         if config.groups is not None:
-            wins = survey.grouped_wins(replicate) * ties.row_weight
+            wins = _with_whole(survey.grouped_wins(replicate) * ties.row_weight, config)
             return {"counts": wins.sum(axis=-1) if self.statistic is Statistic.WIN_COUNTS else wins}
         params, factors = config.privacy.params(), None
         if params.bounding is Bounding.WEIGHTS and self.counted is not None:
@@ -127,6 +128,16 @@ def _statistic(config: SurveyConfig, usual: Statistic) -> Statistic:
     if config.comparisons.covariates:
         return Statistic.COVARIATE_COUNTS
     return Statistic.TIE_COUNTS if config.comparisons.ties is Ties.MODEL else usual
+
+
+def _with_whole(counts: NDArray[np.int64], config: SurveyConfig) -> NDArray[np.int64]:
+    """Counts of simulated groups, and of the whole as one more if groups overlap.
+
+    Each simulated answer is in one group, whatever `groups.most` allows.
+    """
+    if config.groups is None or config.groups.most is None:
+        return counts
+    return np.concatenate([counts, counts.sum(axis=0, keepdims=True)])
 
 
 def _simulated_ties(survey: PlannedSurvey, replicate: int) -> NDArray[np.int64]:

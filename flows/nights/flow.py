@@ -29,7 +29,7 @@ from hushrank.flows.reading import Reducer
 from hushrank.flows.release.archive import REPORT, find_archived, release_before
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
-from hushrank.flows.release.wording import rank_interval, verdict
+from hushrank.flows.release.wording import interval_headings, rank_interval, verdict
 from hushrank.flows.report.changes import changes_between
 from hushrank.flows.report.figures import figures_of
 from hushrank.flows.report.svg import WIDTH, standalone
@@ -116,7 +116,7 @@ def ranking_rows(release: Release) -> list[dict[str, Any]]:
             words.heading.lower(): (
                 f"{score_text(release.scale, line.score, decimals)}{words.unit}"
             ),
-            "95 % interval": interval_text(release.scale, line, decimals),
+            interval_headings(release)[0]: interval_text(release.scale, line, decimals),
             "rank": rank_interval(line),
         }
         for place, line in zip(release.places(), release.ranking, strict=True)
@@ -150,6 +150,7 @@ RETRY_DELAY_SECONDS = 1
 ALERT_EVENT = "hushrank.budget.alert"
 CHANGE_EVENT = "hushrank.ranks.changed"
 PASSED_EVENT = "hushrank.item.passed"
+UNLISTED_EVENT = "hushrank.item.unlisted"
 NOT_SHOWN = (
     "Prefect: the release is published, but the server did not take all that its page shows of it."
 )
@@ -178,6 +179,7 @@ def run_in_flow(job: Job, reducer: Reducer, watch: Perform, tell: Tell) -> Outco
             _alert(outcome)
             _tell_changes(outcome, job)
             _tell_alarms(outcome)
+            _tell_unlisted(outcome)
             leave_artifacts(outcome)
         except Exception:  # a server that is gone must not make a published night a failure
             tell(NOT_SHOWN)
@@ -314,6 +316,25 @@ def _tell_changes(outcome: Outcome, job: Job) -> None:
                 ],
             },
         )
+
+
+def _tell_unlisted(outcome: Outcome) -> None:
+    """Emit an event if the pilot query saw an item that is not listed."""
+    from prefect.events import emit_event
+
+    look = outcome.release.look
+    if look is None or not look.names_unlisted or outcome.spent is None:
+        return
+    emit_event(
+        event=UNLISTED_EVENT,
+        resource={"prefect.resource.id": f"hushrank.population.{outcome.balance.population}"},
+        payload={
+            "release": outcome.release.release_id,
+            "what": look.of_items,
+            "voters": look.voters,
+            "unlisted": look.unlisted,
+        },
+    )
 
 
 def _tell_alarms(outcome: Outcome) -> None:

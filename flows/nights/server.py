@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from hushrank.flows.errors import NOTHING_SPENT, HushrankError, ServerRefused
 from hushrank.transforms import system
-from hushrank.transforms.common.local_files import MostBytes, read_local
+from hushrank.transforms.common.local_files import MostBytes, UnfitFile, home_path, read_local
 
 SETTINGS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -33,6 +33,10 @@ PROFILES = "profiles.toml"
 LEASES_IN_FILES = "prefect.server.concurrency.lease_storage.filesystem"
 SECONDS_TO_SEND, SECONDS_TO_END, SECONDS_TO_ANSWER, SECONDS_BETWEEN_QUESTIONS = 20.0, 5.0, 30.0, 0.1
 WITHOUT_SERVER = "hushrank run and catch-up need no server with --direct."
+NO_HOME = (
+    "Prefect: this account has no home folder, which Prefect needs. Set HOME to a folder that it"
+    f" may write. {WITHOUT_SERVER} {NOTHING_SPENT}"
+)
 NO_SERVER = (
     "Prefect: the server at {address} does not answer. Start it, for example with `prefect server"
     f" start`, or check PREFECT_API_URL. {WITHOUT_SERVER} {NOTHING_SPENT}"
@@ -40,7 +44,15 @@ NO_SERVER = (
 
 
 def set_defaults() -> None:
-    """Set what runs of hushrank want of Prefect, unless the operator did: before it is loaded."""
+    """Set what runs of hushrank want of Prefect, unless the operator did: before it is loaded.
+
+    Raises:
+        HushrankError: the account has no home folder, without which Prefect cannot be loaded.
+    """
+    try:
+        home_path("~")
+    except UnfitFile:
+        raise HushrankError(NO_HOME) from None
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
 
@@ -76,8 +88,8 @@ def _may_be_configured() -> bool:
 
 def _files_of_settings() -> Iterator[Path]:
     yield from map(Path, (".env", "prefect.toml", "pyproject.toml"))
-    home = os.environ.get("PREFECT_HOME")
-    yield (Path(home).expanduser() if home else Path("~/.prefect").expanduser()) / PROFILES
+    with suppress(UnfitFile):  # an account without a home has no profile in it
+        yield home_path(os.environ.get("PREFECT_HOME") or "~/.prefect") / PROFILES
 
 
 def _mentions_prefect(path: Path) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +27,7 @@ from hushrank.flows.release.release import NO_ELO, NOT_INFORMATIVE, json_text
 from hushrank.flows.release.released import TieRecord
 from hushrank.flows.release.scale import UNITS, Scale, ScoreUnit, elo_of
 from hushrank.flows.statement.record import Record
+from hushrank.transforms.common.plain_text import number_cell
 from hushrank.transforms.storage.places import write_whole
 
 ESTIMATE, RANKING = "estimate.json", "ranking.csv"
@@ -91,7 +91,7 @@ class PublicRanking(Record):
         names = [f"p_top_{self.top}" if name == "p_top" else name for name in lines[0]]
         table.writerow([*names, "unit"])
         for line in lines:
-            cells = (f"{v:.6f}" if isinstance(v, float) else v for v in line.values())
+            cells = (number_cell(v) if isinstance(v, float) else v for v in line.values())
             table.writerow([*cells, self.unit.value])
         return text.getvalue()
 
@@ -155,7 +155,7 @@ def _fitted(
     counts: PublicCounts, model: Model, asked: dict[str, str | float], *, elo: bool
 ) -> Fitted:
     found = fit(counts, model)
-    estimated, scale = replace(found.estimate, noise_share=None), found.scale  # as in a release
+    estimated, scale = found.estimate, found.scale
     lines = ranked_items(
         counts.items, estimated, scale, counts.labels, probabilities_of(estimated, None)
     )

@@ -150,6 +150,9 @@ class Interval(NamedTuple):
     high: float
 
 
+STANDARD_ERRORS = ("se", "se_noise", "se_chance")
+
+
 # No pydantic model: each would take four times the memory, and a ranking may have a million lines.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedItem:
@@ -171,6 +174,10 @@ class RankedItem:
         p_top: chance to be among the best k; k is `top` of the release.
         noise_share: share of privacy noise in the variance of the score, the rest being sampling;
             only where nights of a stream are compared by it.
+        se: standard error of the score, which `low` and `high` allow for; None of an item whose
+            interval has an open end.
+        se_noise, se_chance: its parts by privacy noise and by the chance of who answered how, for
+            which se^2 = se_noise^2 + se_chance^2; None where the method does not tell them apart.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -192,6 +199,9 @@ class RankedItem:
     p_best: float | None = None
     p_top: float | None = None
     noise_share: float | None = None
+    se: float | None = None
+    se_noise: float | None = None
+    se_chance: float | None = None
 
     @property
     def at_once(self) -> Interval:
@@ -222,6 +232,9 @@ class RankedItem:
         ends: dict[str, Any] = {
             name: onto(old) for name in names if (old := getattr(self, name)) is not None
         }
+        factor = onto(1.0) - onto(0.0)
+        parts = {name: getattr(self, name) for name in STANDARD_ERRORS}
+        ends |= {name: old * factor for name, old in parts.items() if old is not None}
         return replace(self, **ends)
 
 
@@ -283,8 +296,13 @@ def ranked_items(
     scale: Scale,
     labels: Mapping[str, str],
     probabilities: RankChances | None,
+    *,
+    with_share: bool = False,
 ) -> tuple[RankedItem, ...]:
-    """Lines of the ranking, best first, in the unit in which scores are published."""
+    """Lines of the ranking, best first, in the unit in which scores are published.
+
+    `with_share` gives each line the share of noise, by which nights of a stream are compared.
+    """
     columns: dict[str, list[Any]] = {
         "rank": [int(rank) if rank % 1 == 0 else rank for rank in estimate.rank.tolist()],
         "score": published(scale, estimate.scores).tolist(),
@@ -304,7 +322,8 @@ def ranked_items(
     if probabilities is not None:
         columns["p_best"] = probabilities.best.round(CHANCE_DECIMALS).tolist()
         columns["p_top"] = probabilities.top.round(CHANCE_DECIMALS).tolist()
-    if estimate.noise_share is not None:
+    columns |= _standard_errors(estimate, scale)
+    if with_share and estimate.noise_share is not None:
         columns["noise_share"] = estimate.noise_share.round(SHARE_DECIMALS).tolist()
     names = ("item", "label", *columns)
     places = estimate.order.tolist()
@@ -313,6 +332,25 @@ def ranked_items(
         RankedItem(**dict(zip(names, (items[i], labels.get(items[i]), *line), strict=True)))
         for i, line in zip(places, lines, strict=True)
     )
+
+
+def _standard_errors(estimate: Estimate, scale: Scale) -> dict[str, list[float | None]]:
+    """Columns of the standard errors, as published; none where the method knows none."""
+    whole, share = estimate.standard_errors, estimate.noise_share
+    if whole is None:
+        return {}
+    whole = whole * (published(scale, 1.0) - published(scale, 0.0))
+    columns = {"se": whole}
+    if share is not None and estimate.deviation is not None:
+        share = np.clip(share, 0, 1)
+        columns["se_noise"] = whole * np.sqrt(share)
+        columns["se_chance"] = whole * np.sqrt(1 - share)
+    return {name: _significant(values) for name, values in columns.items()}
+
+
+def _significant(values: NDArray[np.float64]) -> list[float | None]:
+    """Numbers with six digits that count; None for what is not a number."""
+    return [None if math.isnan(each) else float(f"{each:.6g}") for each in values.tolist()]
 
 
 def published_lines(
@@ -339,7 +377,7 @@ def group_ranking(
         name=board.name,
         own=round(board.own, OWN_DECIMALS),
         informative=board.estimate.informative,
-        ranking=ranked_items(items, board.estimate, scale, labels, probabilities),
+        ranking=ranked_items(items, board.estimate, scale, labels, probabilities, with_share=True),
         released=board.released,
         election=board.election,
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 
@@ -24,6 +25,7 @@ from hushrank.flows.release.archive import (
     find_archived,
     load_archived,
 )
+from hushrank.flows.release.boards import STANDARD_ERRORS
 from hushrank.flows.release.release import Release, load_release
 from hushrank.flows.release.sheet_report import difference_rows, score_rows
 from hushrank.flows.statement.record import finite_or_text
@@ -61,6 +63,7 @@ SCHEMA = pa.schema(
         ("p_top", pa.float64()),
         ("top", pa.int64()),
         ("job", pa.string()),
+        *((name, pa.float64()) for name in STANDARD_ERRORS),
     ]
 )
 
@@ -284,11 +287,17 @@ def _table_of(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> pa.Table
 
 
 def _csv(table: pa.Table) -> bytes:
+    """Columns with commas; a number that is infinite is empty, as in `ranking.csv`."""
     texts = {field.name for field in table.schema if pa.types.is_string(field.type)}
-    for name in {"item", "label", "booklet", "group", "against"} & texts:
+    for name in {"item", "label", "booklet", "group", "against", "board", "other"} & texts:
         cells = (None if text is None else write_cell(text) for text in table[name].to_pylist())
         place = table.schema.get_field_index(name)
         table = table.set_column(place, name, pa.array(cells, pa.string()))
+    for place, field in enumerate(table.schema):
+        if pa.types.is_floating(field.type):
+            infinite = pa.compute.fill_null(pa.compute.is_inf(table[place]), False)
+            numbers = pa.compute.if_else(infinite, pa.scalar(None, field.type), table[place])
+            table = table.set_column(place, field, numbers)
     text = io.BytesIO()
     pa.csv.write_csv(table, text)
     return text.getvalue()

@@ -40,6 +40,7 @@ from hushrank.flows.release.archive import (
     load_archived,
     write_file,
 )
+from hushrank.flows.release.boards import STANDARD_ERRORS
 from hushrank.flows.release.election import PrecinctRecord
 from hushrank.flows.release.release import Head, Release, load_head
 from hushrank.flows.release.released import effects_csv
@@ -52,12 +53,12 @@ from hushrank.flows.release.sheet_report import (
 )
 from hushrank.transforms import system
 from hushrank.transforms.common.local_files import MostBytes, read_local
-from hushrank.transforms.common.plain_text import write_cell
+from hushrank.transforms.common.plain_text import number_cell, write_cell
 from hushrank.transforms.storage.places import CloudPath, Place, flush_folder, read_whole
 
 INTERVALS_AT_ONCE = ("low_all", "high_all", "rank_low_all", "rank_high_all", "surely_above")
 PIECE = 1_000  # lines of a piece of the table
-LATER_COLUMNS = (*INTERVALS_AT_ONCE, "p_best", "p_top")
+LATER_COLUMNS = (*INTERVALS_AT_ONCE, "p_best", "p_top", *STANDARD_ERRORS)
 
 
 def check_output(output: Place, *jobs: str, safe: bool = True) -> None:
@@ -248,7 +249,8 @@ def ranking_csv(release: Release) -> str:
 def ranking_pieces(release: Release) -> Iterator[str]:
     """The ranking as a table, best first, in pieces of its text.
 
-    Scores have six decimals, and texts are written by `write_cell`.
+    Scores have six decimals, an end that is not known is empty, and texts are written by
+    `write_cell`.
 
     A column `label` stands where items have labels; `unit` says what the scores are. Of what later
     versions say of the items, the columns stand at the end: see `RankedItem`. Where there are
@@ -280,7 +282,7 @@ def _csv_rows(release: Release, said: Sequence[str], unit: Sequence[str]) -> Ite
     wins, labelled = release.released.wins_by_item(), release.labelled
     for line in release.ranking:
         texts = [write_cell(line.item), *([write_cell(line.shown)] if labelled else ())]
-        scores = (f"{value:.6f}" for value in (line.score, line.low, line.high))
+        scores = map(number_cell, (line.score, line.low, line.high))
         ranks = (line.rank_low, line.rank_high, line.group)
         won = () if wins is None else (wins[line.item],)
         more = (_cell(getattr(line, name)) for name in said)
@@ -290,7 +292,7 @@ def _csv_rows(release: Release, said: Sequence[str], unit: Sequence[str]) -> Ite
 def _cell(value: float | str | None) -> str:
     if value is None or isinstance(value, str):
         return value or ""
-    return f"{value}" if isinstance(value, int) else f"{value:.6f}"
+    return f"{value}" if isinstance(value, int) else number_cell(value)
 
 
 def _check_content(output: Path, jobs: Sequence[str], *, safe: bool) -> None:

@@ -16,7 +16,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import cache, partial
 from itertools import chain
@@ -68,6 +67,7 @@ from hushrank.transforms.common.local_files import MostBytes, open_to_read
 from hushrank.transforms.storage.places import Place, read_whole
 
 INDENT = "  "
+SAME = 1e-6  # shown counts of a night have decimals, whose sums are rounded
 SCALARS = frozenset((str, int, float, bool, type(None)))
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -266,8 +266,9 @@ class Release(Record):
             for name in type(self).model_fields
             if name not in absent
         }
-        if self.look is not None and self.look.people is None:  # as in earlier releases
-            content["look"] = self.look.model_dump(mode="json", exclude={"people"})
+        if self.look is not None:  # as in earlier releases
+            empty = {name for name in ("people", "unlisted") if getattr(self.look, name) is None}
+            content["look"] = self.look.model_dump(mode="json", exclude=empty)
         if self.groups is not None:
             content["groups"] = [
                 {
@@ -319,24 +320,24 @@ class Release(Record):
         """Variance of the noise in each released count; None where no noise was added to counts.
 
         Each group's counts have noise of their own, and so have rows of no group where they count.
+        Where groups overlap, the counts of the whole are no sum and have noise of their own.
         """
         known = self.privacy.noise_variance if self.stream is None else self.stream.shown_variance
-        if not self.groups or known is None:
+        if not self.groups or known is None or self.privacy.groups_per_answer is not None:
             return known
         whole = self.released.wins_by_item()
         parts = [each.released.wins_by_item() for each in self.groups]
         added = not self._groups_add_up()
         if whole is not None:
-            added = any(
-                won != sum(part[item] for part in parts if part) for item, won in whole.items()
-            )
+            sums = [sum(part[item] for part in parts if part) for item in whole]
+            added = not np.allclose([*whole.values()], sums, rtol=0, atol=SAME)
         return known * (len(self.groups) + added)
 
     def _groups_add_up(self) -> bool:
         """Whether leads of the groups add up to those of all together; False: there are none."""
         counts = [self.released, *(each.released for each in self.groups or ())]
         leads = [each.numbers for part in counts if (each := part.leads()) is not None]
-        return bool(leads) and np.array_equal(leads[0], np.sum(leads[1:], axis=0))
+        return bool(leads) and np.allclose(leads[0], np.sum(leads[1:], axis=0), rtol=0, atol=SAME)
 
     @property
     def is_order(self) -> bool:
@@ -516,8 +517,10 @@ def build_release(
     if len(items) != estimate.n_items:
         raise ValueError(f"got {len(items)} items, but an estimate of {estimate.n_items}")
     elo, names = shown_as is Scale.ELO, labels or {}
-    compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
-    ranking = ranked_items(items, compared, scale, names, probabilities_of(estimate, n_top))
+    night = provenance.stream is not None
+    ranking = ranked_items(
+        items, estimate, scale, names, probabilities_of(estimate, n_top), with_share=night
+    )
     told = _warnings_of_ranking(estimate, ranking, no_elo=elo and scale is not Scale.LOG_ODDS)
     groups = tuple(group_ranking(items, each, scale, names, n_top) for each in boards)
     release = Release(

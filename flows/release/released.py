@@ -19,7 +19,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self, Union
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+    Union,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +41,7 @@ from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.score_change import LeadBy
 from hushrank.estimation.ties.tie_models import TieModel, TieStrength
 from hushrank.flows.statement.record import Extended, Record
-from hushrank.transforms.common.plain_text import write_cell
+from hushrank.transforms.common.plain_text import number_cell, write_cell
 
 if TYPE_CHECKING:
     from hushrank.estimation.comparisons.covariate_effects import EffectEstimates
@@ -91,6 +101,35 @@ class Leads:
         place = self.items.index(first)
         own = self.numbers[place] - (self.numbers if self.numbers.ndim == 1 else 0.0)
         return np.delete(own, place) * self.step
+
+
+class Count(NamedTuple):
+    """A noisy count of an item, or of an ordered pair of items.
+
+    Attributes:
+        what: what was counted: `wins`, `losses`, `above`, `margins`, `nets`.
+        item, other: the item, and the one it is set against; None: all others.
+        number: as published, noise included.
+        weight: what one answer adds to the number.
+        asked: whether it is public that people were asked about the pair; None: nobody says.
+    """
+
+    what: str
+    item: str
+    other: str | None
+    number: float
+    weight: int
+    asked: bool | None = None
+
+
+def counts_of_pairs(
+    what: str, items: Sequence[str], matrix: Sequence[Sequence[float]], weight: int
+) -> Iterator[Count]:
+    """Yield the entries of a matrix but for its diagonal."""
+    for item, row in zip(items, matrix, strict=True):
+        for other, number in zip(items, row, strict=True):
+            if item != other:
+                yield Count(what, item, other, number, weight)
 
 
 class Robustness(Record):
@@ -181,6 +220,10 @@ class ReleasedRecord(Record):
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item, noise included; None: no such count is released."""
         return None
+
+    def counts(self) -> Iterator[Count]:
+        """Yield the noisy counts of items and of pairs; nothing of a record that holds others."""
+        yield from ()
 
     def among(self, items: Sequence[str]) -> NDArray[np.float64] | None:
         """Share of times that the row's item beat the column's, or was above it, for some items.
@@ -389,7 +432,7 @@ def effects_csv(effects: Sequence[Effect]) -> str:
     for effect in effects:
         values = np.array([effect.estimate, effect.low, effect.high])
         scale = "" if effect.scale is None else f"{effect.scale:g}"
-        numbers = (f"{value:.6f}" for value in (*values, *LOGISTIC.cdf(values)))
+        numbers = map(number_cell, (*values, *LOGISTIC.cdf(values)))
         table.writerow([write_cell(effect.name), scale, *numbers])
     return text.getvalue()
 

@@ -218,6 +218,9 @@ WORDS = {
 }
 
 
+UNBOUNDED = "unbounded"  # an interval with no end
+
+
 class Scored(Protocol):
     """A score with its interval."""
 
@@ -248,13 +251,23 @@ def score_text(scale: Scale, value: float, decimals: int) -> str:
 
 
 def interval_text(scale: Scale, line: Scored, decimals: int) -> str:
-    """An interval without unit: `74–82`, `+0.31 to +0.52`; an unknown end is `open`."""
+    """An interval without unit: `74–82`, `+0.31 to +0.52`; an unknown end is `open`.
+
+    If both are, the interval is `unbounded`.
+    """
+    if math.isinf(line.low) and math.isinf(line.high):
+        return UNBOUNDED
     low, high = (
         score_text(scale, end, decimals) if math.isfinite(end) else "open"
         for end in (line.low, line.high)
     )
     short = scale in BARE and low[0].isdigit() and high[0].isdigit()
     return f"{low}–{high}" if short else f"{low} to {high}"
+
+
+def with_unit(scale: Scale, text: str) -> str:
+    """A score or an interval with the unit of its scale, if it holds a number."""
+    return text if text == UNBOUNDED else f"{text}{WORDS[scale].unit}"
 
 
 def score_decimals(scale: Scale, lines: Iterable[Scored]) -> int:

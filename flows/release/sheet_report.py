@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import Field
 
 from hushrank.flows.statement.record import Extended, Record
-from hushrank.transforms.common.plain_text import write_cell
+from hushrank.transforms.common.plain_text import number_cell, write_cell
 
 if TYPE_CHECKING:
     from hushrank.estimation.responses.partial_credit_estimate import PointReport, StepEstimate
@@ -159,7 +159,7 @@ def steps_csv(steps: Sequence[StepRecord]) -> str:
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["item", "points", "difficulty", "low", "high"])
     for row in steps:
-        numbers = (f"{value:.6f}" for value in (row.difficulty, row.low, row.high))
+        numbers = map(number_cell, (row.difficulty, row.low, row.high))
         table.writerow([write_cell(row.item), row.points, *numbers])
     return text.getvalue()
 
@@ -281,7 +281,7 @@ def dif_csv(compared: Sequence[GroupDifferences]) -> str:
     table = csv.writer(text, lineterminator="\n")
     table.writerow(DIFFERENCES)
     for *names, difference, error, low, high, z, size, differs in difference_rows(compared):
-        numbers = (f"{value:.6f}" for value in (difference, error, low, high, z))
+        numbers = map(number_cell, (difference, error, low, high, z))
         cells = (write_cell(str(name)) for name in names)
         table.writerow([*cells, *numbers, size, "yes" if differs else "no"])
     return text.getvalue()
@@ -322,7 +322,7 @@ def fit_csv(fits: Sequence[ItemFitRecord]) -> str:
     for each in fits:
         numbers = [f"{each.statistic:.6f}", each.degrees, f"{each.chance:.6f}"]
         said = ["yes" if each.misfits else "no", slope_word(each)]
-        slope = [f"{number:.6f}" for number in each.slope or ()]
+        slope = map(number_cell, each.slope or ())
         table.writerow([write_cell(each.item), *numbers, *said, *slope])
     return text.getvalue()
 

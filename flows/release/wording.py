@@ -27,9 +27,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 
 import numpy as np
 
+from hushrank.estimation.common.estimate import interval_change
 from hushrank.estimation.common.score_change import (
     Gaps,
     LeadBy,
@@ -40,7 +42,7 @@ from hushrank.estimation.common.score_change import (
 from hushrank.flows.release.boards import RankedItem, open_intervals
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.released import Robustness
-from hushrank.flows.release.scale import WORDS, Scale, ScaleWords, log_odds_of
+from hushrank.flows.release.scale import UNBOUNDED, WORDS, Scale, ScaleWords, log_odds_of
 from hushrank.privacy.units import NoiseKind, Unit
 
 MOST_NAMED = 4  # items named in one sentence
@@ -184,6 +186,11 @@ def chance_text(chance: float | None) -> str:
     return "<1 %" if chance < 0.5 else ">99 %"
 
 
+def interval_headings(release: Release) -> tuple[str, ...]:
+    """Headings of the intervals that a ranking shows: of each item alone, and all at once."""
+    return ("95 % alone", "95 % all at once") if release.says("low_all") else ("95 % interval",)
+
+
 def rank_interval(line: RankedItem) -> str:
     """`1`, or `2–3`: the ranks that hold for all items at once."""
     return range_text(*line.sure_ranks)
@@ -214,16 +221,20 @@ def exact_text(release: Release, line: RankedItem) -> str:
     name = line.item if line.label is None else f"{line.label} ({line.item})"
     if not release.informative:
         return f"{name}: nothing is known"
-    score, low, high = (_end(value) for value in (line.score, line.low, line.high))
     unit = WORDS[release.scale].unit
-    text = f"{name}: {score}{unit}, 95 % interval {low} to {high}{unit}"
+    text = f"{name}: {_end(line.score)}{unit}, 95 % interval {_ends(line.low, line.high, unit)}"
     if line.low_all is None or line.high_all is None:
         return text
-    low, high = (_end(value) for value in (line.low_all, line.high_all))
-    text += f", all at once {low} to {high}{unit}"
+    text += f", all at once {_ends(line.low_all, line.high_all, unit)}"
     if line.p_best is None or line.p_top is None:
         return text
     return f"{text}, chance to be first {line.p_best:.6f}, among {release.top} {line.p_top:.6f}"
+
+
+def _ends(low: float, high: float, unit: str) -> str:
+    if math.isinf(low) and math.isinf(high):
+        return UNBOUNDED
+    return f"{_end(low)} to {_end(high)}{unit}"
 
 
 def _end(value: float) -> str:
@@ -357,6 +368,40 @@ NONE_OF_ROUNDS = (
     "How many people it takes to change the winner is not stated of an instant runoff: a few"
     " ballots may decide who leaves in a close round, and all later rounds with it."
 )
+
+
+# Methods for which `interval_change` predicts intervals; a test compares it with simulated surveys.
+# It does not for an estimator of its own: noise lengthens spectral intervals up to twice as much.
+PREDICTED = ("noisy-counts", "noisy-pairs")
+LEAST_WIDENED = 1.005  # factor below which the noise is not worth a sentence
+LEFT_OUT = "pairs_left_out_of_the_fit"  # less noise would use them
+NOT_PREDICTED = (LEFT_OUT, "estimator")  # parameters of releases
+MOST_WIDENED = 10.0  # a larger factor is not told more exactly
+
+
+def precision_sentence(release: Release) -> str:
+    """Say how much privacy widened the intervals, and what twice the people would bring.
+
+    It is about the typical interval, by the median share of noise in the squared standard errors.
+    Empty where that is not known, as where noise decided which pairs count, or no noise was added.
+    """
+    pairs = [(line.se, line.se_noise) for line in release.ranking]
+    shares = [(noise / se) ** 2 for se, noise in pairs if se and noise is not None]
+    central = release.privacy.unit is not Unit.LOCAL and release.stream is None
+    whole = len(shares) == len(pairs)
+    usual = not any(map(release.privacy.parameters.get, NOT_PREDICTED))
+    predicted = release.method in PREDICTED and usual
+    if not (release.informative and central and whole and predicted):
+        return ""
+    change = interval_change(median(shares))
+    if change.widened < LEAST_WIDENED:
+        return ""
+    who = "comparisons" if release.privacy.unit is Unit.COMPARISON else "people"
+    twice = f"with twice the {who} it would be about {100 * change.at_twice:.0f} % as long"
+    if change.widened > MOST_WIDENED:
+        return f"Nearly all of a typical interval is privacy noise; {twice}."
+    more = f"{100 * (change.widened - 1):.0f} %"
+    return f"Privacy noise makes a typical interval about {more} longer; {twice}."
 
 
 def robustness_sentences(release: Release, shown: Mapping[str, str]) -> Iterator[str]:

@@ -20,7 +20,14 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.linking import drift_rows, drift_sentence
 from hushrank.flows.release.release import Release, on_scale
-from hushrank.flows.release.scale import DIFFICULTIES, WORDS, Scale, score_decimals, score_text
+from hushrank.flows.release.scale import (
+    DIFFICULTIES,
+    UNBOUNDED,
+    WORDS,
+    Scale,
+    score_decimals,
+    score_text,
+)
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.wording import name_list, rank_interval
 
@@ -292,7 +299,7 @@ def _row(
         before=before,
         now=now,
         change=_signed(float(found.change[i]), decimals),
-        interval=f"{low} to {high}",
+        interval=UNBOUNDED if np.isinf(found.high[i]) else f"{low} to {high}",
         ranks=ranks,
         beyond="yes" if found.beyond[i] else "no",
     )

@@ -6,7 +6,7 @@ numbers, which a pointer shows and a screen reader says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ from hushrank.flows.report.svg import (
     drawing,
     element,
     field,
-    label,
+    labels,
     mark,
     percent,
     space_for,
@@ -41,6 +41,9 @@ MOST_WITH_NUMBERS = 10  # most items of a matrix with a number in each cell
 STRONG = 0.55  # a cell with a stronger colour has its number in the page's colour
 NAME_GAP = 16  # least distance of names at the ends of curves
 COLOURS = 10
+STYLES = 5  # dashes of lines, in figure.css
+WHISKER_GAP = 5  # pixels between intervals that stand beside each other
+LEAST_ROOM = 34  # pixels for each point of a curve, so that they can
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,7 @@ def intervals(
     height = pitch * len(rows)
     names = [row.name for row in rows] if numbers is None else [f"{max(numbers):,}"]
     left = space_for(names, LABEL, WIDTH)
+    wide, phone = (labels(names, room) for room in (LABEL, PHONE_ROW))
 
     def along(*inside: str, down: float = 0) -> Markup:
         """The field of the axis; on a phone names stand above their rows, so it is wider."""
@@ -100,7 +104,7 @@ def intervals(
         row, y = rows[place], pitch / 2
         inside = [element("line", x2="100%", y1=y, y2=y, class_="row")] if named else []
         inside += _interval(row, axis, y, 5 if named else 1.6)
-        name = _name(row.name, LABEL, PHONE_ROW, y, raised=6) if named else Markup()
+        name = _name(wide[place], phone[place], y, raised=6) if named else Markup()
         hit = element("rect", width="100%", height=pitch, class_="hit")
         move = f"translate(0 {round(pitch * place, 2):g})"
         return mark(row.title, hit, name, along(*inside, down=5), transform=move)
@@ -175,11 +179,8 @@ def _interval(row: IntervalRow, axis: Axis, y: float, size: float) -> list[Marku
     return [*drawn, element("circle", cx=at, cy=y, r=size, class_="dot")]
 
 
-def _name(
-    name: str, wide: float, phone: float, y: float, x: float = 0, raised: float = 0
-) -> Markup:
-    """An item's name in so many pixels; on a phone in others, and perhaps higher."""
-    there, here = label(name, wide), label(name, phone)
+def _name(there: str, here: str, y: float, x: float = 0, raised: float = 0) -> Markup:
+    """An item's label on a wide screen, and that on a phone, which may be higher."""
     if (there, raised) == (here, 0):
         return text(there, x, y, aria_hidden="true")
     on_wide = text(there, x, y, "wide", aria_hidden="true")
@@ -223,17 +224,23 @@ def matrix(
     n = len(names)
     small = n <= MOST_WITH_NUMBERS
     size, step = CELL if small else SMALL_CELL, 100 / n
-    numbered = [f"{place}. {name}" for place, name in enumerate(names, start=1)]
-    left = max(space_for(numbered, LABEL, WIDTH), space_for(numbered, PHONE_LABEL, PHONE))
+    number = width_of(f"{n}. ")
+    left = max(
+        space_for(names, room - number, screen, number)
+        for room, screen in ((LABEL, WIDTH), (PHONE_LABEL, PHONE))
+    )
     fits = n * max((width_of(cell.number) for row in cells for cell in row if cell), default=0)
     number_kind = "" if fits < 180 else " wide"
     heads = [
         text(f"{place + 1}", percent(step * (place + 0.5)), TOP / 2, "quiet mid")
         for place in range(n)
     ]
-    sides = [
-        _name(name, LABEL, PHONE_LABEL, size * (place + 0.5)) for place, name in enumerate(numbered)
+    cut = [
+        [f"{place}. {name}" for place, name in enumerate(labels(names, room - number), start=1)]
+        for room in (LABEL, PHONE_LABEL)
     ]
+    both = enumerate(zip(*cut, strict=True))
+    sides = [_name(wide, phone, size * (place + 0.5)) for place, (wide, phone) in both]
     drawn = _squares(cells, size, step, number_kind if small else None)
     body = element(
         "g",
@@ -344,6 +351,7 @@ class Curve:
         points: places of its points and their numbers in words.
         area: lower and upper end at each point; empty: there is no area.
         dashed: whether the line is dashed.
+        quiet: whether it stays behind the others: grey, thin, and its area only under the pointer.
     """
 
     name: str
@@ -351,6 +359,7 @@ class Curve:
     points: Sequence[tuple[float, float, str]]
     area: Sequence[tuple[float, float]] = ()
     dashed: bool = False
+    quiet: bool = False
 
 
 def curves(
@@ -364,6 +373,7 @@ def curves(
     below: str = "",
     marks: Sequence[float] = (),
     points: bool = True,
+    styles: bool = False,
 ) -> Markup:
     """Curves of several colours with their names at their ends, as parts of a drawing.
 
@@ -376,11 +386,13 @@ def curves(
         below: label of the other axis.
         marks: places with a dotted line across.
         points: whether each point has a mark with its numbers.
+        styles: whether lines differ in their dashes too, for who sees no colours.
     """
     left = 100 * (14 + max(width_of(tick) for _, tick in up.ticks)) / width
     ends = [curve.points[-1] for curve in drawn]
     names = [curve.name for curve in drawn]
     right = END - max(space_for(names, LABEL, width), space_for(names, PHONE_END, PHONE))
+    wide, phone = (labels(names, room) for room in (LABEL, PHONE_END))
     x_of, nominal = across.percent, (right - left) / 100 * width
 
     def y_of(value: float) -> float:
@@ -395,23 +407,56 @@ def curves(
     scale.append(text(words, 0, -26, "quiet"))
     scale.append(field(left, right, text(below, "100%", height + 34, "quiet end")))
     heights = _apart([y_of(y) for _, y, _ in ends], height)
+    room = nominal / max(max(len(curve.points) for curve in drawn), 1)
+    plot = _Plot(x_of, y_of, nominal, height, beside=styles and room >= LEAST_ROOM)
     series = []
     for place, (curve, name_y) in enumerate(zip(drawn, heights, strict=True)):
-        xy = [(x_of(x) / 100 * nominal, y_of(y)) for x, y, _ in curve.points]
-        area = [(y_of(low), y_of(high)) for low, high in curve.area]
-        stretched = _stretched(xy, area, nominal, height, dashed=curve.dashed)
-        dots = [
-            mark(said, element("circle", cx=percent(x_of(x)), cy=y_of(y), r=4.5, class_="point"))
-            for x, y, said in curve.points
-            if points and not curve.dashed
-        ]
-        name = field(right, 100, _name(curve.name, LABEL, PHONE_END, name_y, x=10))
-        title, line = element("title", shown(curve.title)), field(left, right, stretched, *dots)
-        kind = f"series c{place % COLOURS}"
+        inside = plot.curve(curve, place, points=points and not curve.dashed)
+        name = field(right, 100, _name(wide[place], phone[place], name_y, x=10))
+        title, line = element("title", shown(curve.title)), field(left, right, *inside)
+        style = f" s{place % STYLES}" if styles else ""
+        kind = "series rest" if curve.quiet else f"series c{place % COLOURS}{style}"
         series.append(element("g", title, line, name, role="group", class_=kind))
     return element(
         "g", element("g", *scale, aria_hidden="true"), *series, transform="translate(0 44)"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plot:
+    """Place in which curves are drawn.
+
+    Attributes:
+        x_of: percent of the width at a number across.
+        y_of: pixels from the top at a number up.
+        width, height: size in pixels for which lines are drawn.
+        beside: whether intervals are lines beside each other, not areas on top of each other.
+    """
+
+    x_of: Callable[[float], float]
+    y_of: Callable[[float], float]
+    width: float
+    height: float
+    beside: bool
+
+    def curve(self, curve: Curve, place: int, *, points: bool) -> list[Markup]:
+        """The line of a curve, its intervals, and its points."""
+        xy = [(self.x_of(x) / 100 * self.width, self.y_of(y)) for x, y, _ in curve.points]
+        area = [(self.y_of(low), self.y_of(high)) for low, high in curve.area]
+        around = () if self.beside else area
+        drawn = [_stretched(xy, around, self.width, self.height, dashed=curve.dashed)]
+        aside = {}
+        if self.beside and not curve.quiet:
+            aside = {"transform": f"translate({WHISKER_GAP * (place - STYLES // 2)} 0)"}
+            for (x, *_), (y1, y2) in zip(curve.points, area, strict=True):
+                x1 = percent(self.x_of(x))
+                line = element("line", x1=x1, x2=x1, y1=y1, y2=y2, class_="whisker", **aside)
+                drawn.append(line)
+        for x, y, said in curve.points if points else ():
+            cx, cy = percent(self.x_of(x)), self.y_of(y)
+            circle = element("circle", cx=cx, cy=cy, r=4.5, class_="point", **aside)
+            drawn.append(mark(said, circle))
+        return drawn
 
 
 def _stretched(

@@ -355,9 +355,10 @@ def chosen_figure(release: Release) -> ReportFigure | None:
         svg=_chosen(chosen, bins, description),
         caption=(
             "Pale bars are shares of the answers, strong bars what these answers add to what is"
-            " known about the scores: the larger an answer's epsilon, the less noise it has. If 1 %"
-            " of the answers were dishonest, shares of wins would move by at most about"
-            f" {chosen.weight_of_lies:.1f} percentage points."
+            " known about the scores: the larger an answer's epsilon, the less noise it has, and"
+            " the more it counts. So if people who chose more privacy prefer other items, the"
+            " ranking leans to the others. If 1 % of the answers were dishonest, shares of wins"
+            f" would move by at most about {chosen.weight_of_lies:.1f} percentage points."
         ),
         table=(("epsilon", "answers", "of all", "of what is known"), *rows),
     )

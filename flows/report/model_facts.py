@@ -21,7 +21,7 @@ from hushrank.estimation.common.score_change import (
 from hushrank.estimation.ties.tie_models import TieModel
 from hushrank.flows.release.release import Release, on_scale
 from hushrank.flows.release.released import Effect, sentence_of, tie_sentence
-from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
+from hushrank.flows.release.scale import SCALE_OF_LINK, UNBOUNDED, Scale
 from hushrank.flows.release.sheet_report import (
     BookletRecord,
     GroupDifferences,
@@ -232,7 +232,7 @@ def step_facts(release: Release) -> StepFacts | None:
 
 def _interval(low: float, high: float) -> str:
     if math.isinf(low):
-        return "open" if math.isinf(high) else f"{_signed(high)} and below"
+        return UNBOUNDED if math.isinf(high) else f"{_signed(high)} and below"
     return f"{_signed(low)} and above" if math.isinf(high) else f"{_signed(low)} to {_signed(high)}"
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -60,8 +61,9 @@ from hushrank.flows.release.wording import (
     MEANING_OF_VERY_LIKELY,
     RELIABLY,
     certainty,
+    interval_headings,
+    precision_sentence,
     robustness_sentences,
-    verdict,
 )
 from hushrank.flows.report.figures import figures_of
 from hushrank.flows.report.model_facts import (
@@ -75,8 +77,16 @@ from hushrank.flows.report.model_facts import (
     tie_facts,
     win_rates_of,
 )
-from hushrank.flows.report.sections import board_tables, history_figure, sure_table_of, table_of
-from hushrank.flows.report.svg import figure_style
+from hushrank.flows.report.sections import (
+    board_tables,
+    contents_of,
+    headline,
+    history_figure,
+    sure_table_of,
+    table_of,
+)
+from hushrank.flows.report.slide import chart_of, chart_svg, of_answers, protected_in_short
+from hushrank.flows.report.svg import Shape, figure_style
 from hushrank.flows.statement.record import Parameter, PrivacyRecord
 from hushrank.flows.statement.sentences import delta_sentence, number
 from hushrank.privacy.units import Adjacency, Bounding, Unit
@@ -217,6 +227,17 @@ def downloads_of(release: Release) -> list[Download]:
     return [table, *more, whole]
 
 
+def charts_of(release: Release) -> list[Download]:
+    """Links to charts of the ranking for slides, which the script offers as PNG too."""
+    links = []
+    for shape in Shape:
+        svg = chart_svg(chart_of(release, shape)).encode()
+        address = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+        name, what = f"ranking-{shape}.svg", f"a {shape} chart for slides"
+        links.append(Download(name=name, what=what, address=address, inside=True))
+    return links
+
+
 def _download(name: str, what: str, kind: str, pieces: Iterable[str]) -> Download:
     """A link to a file of these `pieces`, of which only as many are made as fit into the page."""
     text = bytearray()
@@ -231,6 +252,8 @@ def _download(name: str, what: str, kind: str, pieces: Iterable[str]) -> Downloa
 
 COMPILED = Path(__file__).parent / "__pycache__"
 ROOM = 850_000  # bytes for downloads, figures and tables; a page stays under 1 MB
+LONG_NAME = 30  # characters; the column of longer names is wider
+PERCENT = re.compile("(?<=[0-9]) %")  # a number and its sign stay on one line
 ROUNDING = 1e-9  # makes 0.3 / 0.1 three
 
 UNIT_WORDS = {
@@ -238,7 +261,6 @@ UNIT_WORDS = {
     Unit.COMPARISON: "one answer",
     "local": "each answer, before it is counted",
 }
-PROTECTED = {Unit.USER: "each person", Unit.COMPARISON: "each answer", "local": "each answer"}
 ADJACENCY_WORDS = {
     Adjacency.REPLACE_ONE: "replaced by any other",
     Adjacency.ADD_REMOVE: "left out or added",
@@ -271,8 +293,9 @@ def render_report(
     over_time = history_figure(release, earlier)
     figures = [*([] if over_time is None else [over_time]), *figures_of(release)]
     downloads = downloads_of(release)
+    charts = charts_of(release)
     room = ROOM - sum(len(figure.svg) for figure in figures)
-    room -= sum(len(each.address) for each in downloads)
+    room -= sum(len(each.address) for each in (*downloads, *charts))
     style = figure_style() + _resource("report.css")
     script = _resource("report.js")
     created = release.created.astimezone(UTC)
@@ -290,23 +313,32 @@ def render_report(
         **_words_of(release),
         **_tables(release, room),
         counts=release.released.wins_by_item() is not None,
-        given=_of_kind(release, "answers"),
-        protected=_protected_in_short(release),
+        given=of_answers(release, "answers"),
+        protected=protected_in_short(release),
         downloads=downloads,
+        charts=charts,
         changes=_changes(before, release, continued=continued),
         n_items=len(release.ranking),
         facts=_privacy_facts(release),
         balance=balance,
-        since_first="" if balance is None else since_first_text(balance),
-        shared="" if balance is None else shared_text(balance),
-        runs_left=None if balance is None else runs_left(release, balance),
-        number=number,
-        alert=alert_sentence,
-        needed=needed_text,
-        left=left_text,
-        rule=rule_text,
+        **_words_of_budget(release, balance),
     )
+    page = PERCENT.sub("\N{NO-BREAK SPACE}%", page)
     return visible(page, lines=True)  # in older releases names may hold any character
+
+
+def _words_of_budget(release: Release, balance: Balance | None) -> dict[str, Any]:
+    """The sentences about the budget, and how its numbers are written."""
+    return {
+        "since_first": "" if balance is None else since_first_text(balance),
+        "shared": "" if balance is None else shared_text(balance),
+        "runs_left": None if balance is None else runs_left(release, balance),
+        "number": number,
+        "alert": alert_sentence,
+        "needed": needed_text,
+        "left": left_text,
+        "rule": rule_text,
+    }
 
 
 def _changes(before: Release | None, release: Release, *, continued: bool) -> Changes | None:
@@ -341,7 +373,7 @@ def _of_some(release: Release) -> dict[str, Any]:
 
 def _made(release: Release) -> Iterator[tuple[str, str]]:
     """Return what was done to what people gave, in words."""
-    return ((heading, _of_kind(release, text)) for heading, text in made_rows(release))
+    return ((heading, of_answers(release, text)) for heading, text in made_rows(release))
 
 
 def _tables(release: Release, room: int) -> dict[str, Any]:
@@ -353,16 +385,15 @@ def _tables(release: Release, room: int) -> dict[str, Any]:
     }
 
 
-def _protected_in_short(release: Release) -> str:
-    return _of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody"
-
-
 def _words_of(release: Release) -> dict[str, Any]:
     """The sentences about the ranking, and which columns it has."""
     return {
         "better": "harder" if release.scale in DIFFICULTIES else "better",
-        "certainty": certainty(release),
+        "certainty": " ".join(filter(None, (certainty(release), precision_sentence(release)))),
         "at_once": release.says("low_all"),
+        "intervals": interval_headings(release),
+        "contents": contents_of,
+        "long_names": any(len(line.shown) > LONG_NAME for line in release.ranking),
         "probabilities": release.says("p_best"),
         "reliably": RELIABLY,
         "very_likely": MEANING_OF_VERY_LIKELY,
@@ -375,7 +406,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "steps": step_facts(release),
         "dif": difference_facts(release),
         "fit": fit_facts(release),
-        "verdict": verdict(release),
+        "verdict": headline(release),
         "words": WORDS[release.scale],
     }
 
@@ -422,7 +453,7 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
     """The names and values of the table of the guarantee."""
     privacy = release.privacy
     facts = [
-        ("Protected unit", f"{privacy.unit}: {_of_kind(release, UNIT_WORDS[privacy.unit])}"),
+        ("Protected unit", f"{privacy.unit}: {of_answers(release, UNIT_WORDS[privacy.unit])}"),
         ("Adjacency", _named(privacy.adjacency, ADJACENCY_WORDS)),
         ("Epsilon", number(privacy.epsilon)),
         ("Delta", number(privacy.delta)),
@@ -431,10 +462,11 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
         ("Noise scale", _number(privacy.noise_scale)),
         ("Noise standard deviation", _root(privacy.noise_variance)),
         ("Sensitivity", _sensitivity(privacy)),
-        (_of_kind(release, _used(privacy)), privacy.max_contributions),
+        (of_answers(release, _used(privacy)), privacy.max_contributions),
         ("Answers per person on one item, at most", privacy.per_item_cap),
         ("Answers per person on one pair, at most", 1 if privacy.distinct_pairs else None),
         ("User names per person, at most", privacy.names_per_person),
+        ("Groups per answer, at most", privacy.groups_per_answer),
         ("Ties", None if privacy.ties is None else TIES_WORDS[privacy.ties]),
         ("Unit of the released counts", _unit_of_counts(release)),
         *((_heading(name), _value(value)) for name, value in privacy.parameters.items()),
@@ -480,14 +512,6 @@ def _terms_of(night: StreamRecord) -> list[tuple[str, str]]:
     ]
 
 
-def _of_kind(release: Release, words: str) -> str:
-    """The words for answers; for rankings instead if people gave rankings."""
-    if not release.released.ballots:
-        return words
-    words = words.replace("answered", "ranked")
-    return words.replace("answer", "ranking").replace("Answer", "Ranking")
-
-
 def _named(adjacency: Adjacency | None, words: dict[Adjacency, str]) -> str | None:
     return None if adjacency is None else f"{adjacency}: {words[adjacency]}"
 
@@ -528,14 +552,15 @@ def policy_of(style: str, script: str) -> str:
     """The content-security policy of a page with this one `style` and this one `script` element.
 
     No attribute may hold style or script, nothing is fetched, no form is sent, and no base element
-    changes links. So even a name that became markup could do nothing.
+    changes links. The only pictures are `data:` addresses, from which the script draws a chart as
+    PNG. So even a name that became markup could do nothing.
 
     Args:
         style, script: the exact text of the element.
     """
     return (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}';"
-        " base-uri 'none'; form-action 'none'"
+        " img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 

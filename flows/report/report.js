@@ -108,3 +108,46 @@
   tools.hidden = false;
   show();
 })();
+
+// A chart as PNG, for programs that do not open SVG. It is drawn from the link's own content.
+(() => {
+  const ZOOM = 2;
+  const saved = (address, name) => {
+    const link = document.createElement("a");
+    link.href = address;
+    link.download = name;
+    link.click();
+  };
+  for (const link of document.querySelectorAll("a[data-chart]")) {
+    const name = link.download.replace(/\.svg$/, ".png");
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Save as PNG";
+    button.setAttribute("aria-label", `Save ${name}`);
+    button.addEventListener("click", async () => {
+      const picture = new Image();
+      picture.src = link.href;
+      await picture.decode();
+      const canvas = document.createElement("canvas");
+      canvas.width = ZOOM * picture.naturalWidth;
+      canvas.height = ZOOM * picture.naturalHeight;
+      canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+      saved(canvas.toDataURL("image/png"), name);
+    });
+    link.after(" ", button);
+  }
+})();
+
+// A summary of one page: the style sheet hides the rest while the page is printed.
+(() => {
+  const root = document.documentElement;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "Print a summary on one page";
+  button.addEventListener("click", () => {
+    root.classList.add("summary");
+    window.print();
+  });
+  window.addEventListener("afterprint", () => root.classList.remove("summary"));
+  document.querySelector("p.downloads:has([data-chart])").append(" ", button);
+})();

@@ -8,9 +8,10 @@ of a stream, and a picture of its own.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
@@ -41,13 +42,27 @@ from hushrank.flows.release.wording import (
 )
 from hushrank.flows.report.drawings import Curve, curves
 from hushrank.flows.report.figures import CONFIDENCE, ReportFigure
-from hushrank.flows.report.svg import WIDTH, drawing, element, picture_bytes, text
+from hushrank.flows.report.slide import chart_of, chart_svg
+from hushrank.flows.report.svg import (
+    ELLIPSIS,
+    SVG,
+    WIDTH,
+    Shape,
+    drawing,
+    element,
+    labels,
+    picture_bytes,
+    png_bytes,
+    text,
+)
 from hushrank.transforms.common.plain_text import short
 from hushrank.transforms.common.schema import Ties
 
 if TYPE_CHECKING:
     from hushrank.flows.report.elections import ElectionFacts
 
+HEADLINE_NAME = 420.0  # pixels of a name in the headline, as wide as small letters
+OF_SUMMARY, SUMMARY_NAME = 12, 320.0  # items of the summary, and pixels of their names
 LONG = 1000  # longer rankings show the best and worst, the rest on request
 SHOWN_BEST, SHOWN_WORST = 50, 10
 LINE_BYTES = 1_050  # bytes of a line with drawing and exact values, without the item's name
@@ -66,6 +81,7 @@ class Row:
     """Line of the ranking table.
 
     Attributes:
+        cut: a label of a long name, for the summary of one page; else empty.
         identity: the item as in the rows, if people read a label instead; else empty.
         exact: score and interval with all digits.
         won: released count of wins; None if none is released.
@@ -78,6 +94,7 @@ class Row:
 
     place: str
     item: str
+    cut: str
     identity: str
     exact: str
     score: str
@@ -123,6 +140,24 @@ class RankingTable:
     gap: int | None
     full: list[Row]
     ticks: list[TickMark]
+
+
+def headline(release: Release) -> str:
+    """The verdict in large letters, with long names cut where they differ; the table has them."""
+    names = [line.shown for line in release.ranking]
+    cut = labels(names, HEADLINE_NAME)
+    if cut == names:
+        return verdict(release)
+    lines = zip(release.ranking, cut, strict=True)
+    shown = tuple(replace(line, label=name) for line, name in lines)
+    text = verdict(release.model_copy(update={"ranking": shown}))
+    return text.replace(ELLIPSIS, f"{ELLIPSIS}\N{WORD JOINER}")  # no line ends there
+
+
+def contents_of(sections: Markup) -> list[tuple[str, str]]:
+    """Identifiers and titles of the sections of a page, as far as it has them."""
+    found = re.findall(r'<h2 id="([^"]*)">(.*?)</h2>', sections)
+    return [(identifier, Markup(title)) for identifier, title in found]
 
 
 def table_of(release: Release, room: int) -> RankingTable:
@@ -176,12 +211,18 @@ OF_ANCHORED_SHEETS = (
     "Each follows from the sheets of its group alone, so groups may differ in ability; the zero is"
     " that of the anchors in each."
 )
+OF_OVERLAP = (
+    "Groups share answers, so each ranking follows from the counts of its group alone, and nothing"
+    " is drawn towards other groups."
+)
 OF_BALLOTS = "Each follows from the rankings of its group alone."
 
 
 def board_tables(release: Release, room: int) -> list[BoardTable]:
     """A table of each group, on a page that has `room` bytes for them."""
     tables, how = [], OF_BALLOTS if release.released.ballots else DRAWN
+    if release.privacy.groups_per_answer is not None:
+        how = OF_OVERLAP
     if release.scale in DIFFICULTIES:
         how = OF_ANCHORED_SHEETS if release.scale is Scale.ANCHORED_DIFFICULTY else OF_SHEETS
     for group, board in release.boards():
@@ -218,6 +259,7 @@ def _rows_of(release: Release, axis: Axis) -> Callable[[int], Row]:
     places, decimals = release.places(), score_decimals(scale, lines)
     halves, order = release.privacy.ties is Ties.SPLIT, release.is_order
     at_once, probabilities = release.says("low_all"), release.says("p_best")
+    cut = labels([line.shown for line in lines[:OF_SUMMARY]], SUMMARY_NAME)
 
     def row_at(position: int) -> Row:
         line = lines[position]
@@ -225,6 +267,7 @@ def _rows_of(release: Release, axis: Axis) -> Callable[[int], Row]:
         return Row(
             place=places[position],
             item=line.shown,
+            cut=cut[position] if position < OF_SUMMARY and cut[position] != line.shown else "",
             identity=line.item if line.item != line.shown else "",
             exact=exact_text(release, line),
             score=score if release.informative else "unknown",
@@ -352,6 +395,7 @@ def _tiers(release: Release, places: list[str]) -> list[Tier]:
 
 
 MOST_LINES = 10  # items drawn: the first of the last release
+LEADING = 5  # items with colours and bands; the bands of more would lie on top of each other
 MOST_POINTS = 40  # most releases for which each rank has a mark
 MOST_DAYS = 6  # most steps between the days that the axis names
 MARGIN = 0.03  # part of the axis between its ends and the first and the last release
@@ -379,11 +423,26 @@ def history_figure(release: Release, earlier: Sequence[Release]) -> ReportFigure
         svg=drawing("curves", height, description, drawn),
         caption=(
             f"The ranks of {which} on the last {len(nights)} nights that say anything; the band of"
-            f" an item shows the ranks that it can have. {confidence} Nights next to each other"
+            f" each of the first {LEADING} shows the ranks that it can have, and the table those of"
+            f" all. {confidence} Nights next to each other"
             " share most of their answers and part of their noise: what changed since the last one"
             " is tested above."
         ),
+        table=_table_of_ranks(nights),
     )
+
+
+def _table_of_ranks(releases: Sequence[Release]) -> tuple[tuple[str, ...], ...]:
+    """Ranks that each drawn item can have, by release; the latest first, as people read it."""
+    bands, _ = _bands_in_time(releases)
+    heads = [f"{release.day}" for release in releases]
+    best = releases[-1].ranking[:MOST_LINES]
+    told = [
+        [range_text(*band[line.item]) if line.item in band else "–" for band in reversed(bands)]
+        for line in best
+    ]
+    rows = [(line.shown, *cells) for line, cells in zip(best, told, strict=True)]
+    return ("Item", *reversed(heads)), *rows
 
 
 def ranks_over_time(
@@ -391,11 +450,16 @@ def ranks_over_time(
 ) -> bytes:
     """A picture of its own: a line for each item, rank 1 on top, with 95 % intervals.
 
+    Of a single release it is the chart of its scores, because one point makes no line.
+
     Args:
         releases: releases of one population, the earliest first.
         suffix: `.svg` or `.png`.
         breaks: ids of releases before which the job changed: a line stands there.
     """
+    if len(releases) == 1:
+        alone = chart_svg(chart_of(releases[0], Shape.WIDE))
+        return alone.encode() if suffix == SVG else png_bytes(alone)
     height, drawn = _ranks_over_time(releases, breaks)
     heading = f"{short(releases[-1].heading)}: {len(releases)} releases"
     body = element("g", drawn, transform="translate(0 30)")
@@ -412,13 +476,14 @@ def _ranks_over_time(
     best = last.ranking[:MOST_LINES]
     lines = [{line.item: line for line in release.ranking} for release in releases]
     drawn = []
-    for line in best:
+    for place, line in enumerate(best):
         held = [
             (x, each[line.item]) for x, each in zip(places, lines, strict=True) if line.item in each
         ]
         area = [band[line.item] for band in bands if line.item in band]
         said = area if words == ALL_NIGHTS else [each.sure_ranks for _, each in held]
-        drawn.append(_curve(held, area, said))
+        curve = _curve(held, area, said)
+        drawn.append(replace(curve, quiet=place >= LEADING))
     lowest = max(len(best), *(bands[-1][line.item][1] for line in best))
     height = max(36 * len(best), 120.0)
     marks = [at for at in round_marks(1, max(lowest, 2))[0] if at >= 1 and at == round(at)]
@@ -437,6 +502,7 @@ def _ranks_over_time(
         words=words,
         marks=between,
         points=len(releases) <= MOST_POINTS,
+        styles=True,
     )
     return height + 72, body
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from enum import StrEnum
+from functools import cache
 from importlib.resources import files
+from os.path import commonprefix
 from pathlib import Path
 
 from markupsafe import Markup, escape
@@ -24,9 +27,17 @@ NARROW = frozenset(" !'()*,.:;I[]fijlrt|")
 WIDE = frozenset("@MW%mw—…")
 ELLIPSIS = "…"
 FONTS = "Arial, Helvetica, 'DejaVu Sans', 'Liberation Sans', 'Noto Sans', sans-serif"  # in files
-PICTURES = (".svg", ".png")  # endings of files
+SVG, PNG = ".svg", ".png"
+PICTURES = (SVG, PNG)  # endings of files
 ZOOM = 2  # pixels of a PNG for each pixel of the drawing
 PROBE = '<svg xmlns="http://www.w3.org/2000/svg" width="30" height="30">{}</svg>'
+
+
+class Shape(StrEnum):
+    """Sides of a chart."""
+
+    WIDE = "wide"  # 16:9, as slides are
+    SQUARE = "square"
 
 
 def element(tag: str, *inside: str, **attributes: str | float | None) -> Markup:
@@ -105,16 +116,35 @@ def label(name: str, room: float) -> str:
     return f"{head.rstrip()}{ELLIPSIS}{tail.lstrip()}"
 
 
-def space_for(names: Sequence[str], most: float, width: float) -> float:
+def labels(names: Sequence[str], room: float) -> list[str]:
+    """Names in `room` pixels that can be told apart.
+
+    Names that are too long and begin alike lose their common beginning, back to a whole word, so
+    that what differs can be read. Others lose their middle.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in map(shown, names):
+        if width_of(name) > room:
+            alike.setdefault(_fitting(name, 0.5 * room), []).append(name)
+    cut: dict[str, str] = {}
+    for group in alike.values():
+        same = commonprefix(group) if len(set(group)) > 1 else ""
+        start = same.rfind(" ") + 1 or len(same)
+        cut |= {name: label(ELLIPSIS * (start > 0) + name[start:], room) for name in group}
+    return [cut.get(name, name) for name in map(shown, names)]
+
+
+def space_for(names: Sequence[str], most: float, width: float, more: float = 0) -> float:
     """Return how much of a drawing the longest of `names` takes, with a gap, in percent.
 
     Args:
         names: labels beside a drawing.
         most: pixels of the longest label.
         width: width of the drawing, in pixels.
+        more: pixels of what stands before each label.
     """
-    longest = max((width_of(label(name, most)) for name in names), default=0)
-    return round(100 * (longest + GAP) / width, 1)
+    longest = max((width_of(name) for name in labels(names, most)), default=0)
+    return round(100 * (more + longest + GAP) / width, 1)
 
 
 def standalone(picture: str, width: int) -> str:
@@ -122,8 +152,7 @@ def standalone(picture: str, width: int) -> str:
     height = re.search(r' height="(\d+)"', picture)
     if height is None:
         raise ValueError("a drawing has a height")
-    colours, rules = figure_style().split("\n.figure", 1)
-    light = dict(re.findall(r"--([a-z0-9]+): (#\w+);", colours.partition("@media")[0]))
+    light, rules = palette(), figure_style().split("\n.figure", 1)[1]
     rules = re.sub(r"var\(--(\w+)\)", lambda found: light[found[1]], f".figure{rules}")
     rules += f".figure {{ font-family: {FONTS}; }}"
     paper = f'<rect width="100%" height="100%" fill="{light["page"]}"/>'
@@ -133,10 +162,16 @@ def standalone(picture: str, width: int) -> str:
     return re.sub(r'^<svg([^>]*?) width="100%"([^>]*)>', whole, str(picture))
 
 
+def palette(*, dark: bool = False) -> dict[str, str]:
+    """The colours of figures, light or dark, by their names in the style sheet."""
+    light, _, later = figure_style().split("\n.figure", 1)[0].partition("@media")
+    return dict(re.findall(r"--([a-z0-9]+): (#\w+);", later if dark else light))
+
+
 def picture_bytes(whole: str, width: int, suffix: str) -> bytes:
     """The file of a drawing; `check_picture` has seen its ending."""
     alone = standalone(whole, width)
-    return _png(alone) if suffix == ".png" else alone.encode()
+    return png_bytes(alone) if suffix == PNG else alone.encode()
 
 
 def figure_style() -> str:
@@ -144,27 +179,28 @@ def figure_style() -> str:
     return files("hushrank.flows.report").joinpath("figure.css").read_text(encoding="utf-8")
 
 
-def check_picture(path: Path) -> None:
-    """Refuse a file of `--plot` that cannot be drawn here, before anything is computed.
+def check_picture(path: Path, option: str = "--plot") -> None:
+    """Refuse a picture that cannot be drawn here, before anything is computed.
 
     Raises:
         ConfigError: the path's ending is unknown; or it is a PNG, and the library or a font is
             missing.
     """
     if path.suffix not in PICTURES:
-        raise ConfigError(f"--plot {path}: must end in {' or '.join(PICTURES)}")
-    if path.suffix == PICTURES[0]:
+        raise ConfigError(f"{option} {path}: must end in {' or '.join(PICTURES)}")
+    if path.suffix == SVG:
         return
-    require("report", f"--plot {path}")
+    require("report", f"{option} {path}")
     letter, nothing = (PROBE.format(text(each, 2, 15, font_family=FONTS)) for each in ("W", ""))
-    if _png(letter) == _png(nothing):
+    if png_bytes(letter) == png_bytes(nothing):
         raise ConfigError(
-            f"--plot {path}: needs a font such as Arial or DejaVu Sans, and this machine has none."
-            f" Install one, or draw a file that ends in {PICTURES[0]}"
+            f"{option} {path}: needs a font such as Arial or DejaVu Sans, and this machine has"
+            f" none. Install one, or draw a file that ends in {SVG}"
         )
 
 
-def _png(picture: str) -> bytes:
+def png_bytes(picture: str) -> bytes:
+    """A picture of its own as PNG, two pixels for each of its own."""
     from resvg_py import svg_to_bytes
 
     return svg_to_bytes(svg_string=picture, zoom=ZOOM)
@@ -174,6 +210,7 @@ def _value(value: str | float) -> str:
     return value if isinstance(value, str) else f"{round(value, 2):g}"
 
 
+@cache
 def _width(character: str) -> float:
     """Width of a character, in sizes of the text."""
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):

@@ -160,14 +160,14 @@ class Exact:
         except _NO_RECORDS:
             raise PredictableBits(_NO_RECORD.format("the random bits that it used")) from None
 
-    def votes(self, unit: Unit) -> NDArray[np.int64]:
+    def votes(self, unit: Unit, *, unlisted: bool = False) -> NDArray[np.int64]:
         """Return the exact votes that the pilot query needs, without noise: see `read_votes`.
 
         Raises:
             PredictableBits: nothing says so. No budget was spent.
         """
         try:
-            return read_votes(str(self.folder), unit)
+            return read_votes(str(self.folder), unit, unlisted=unlisted)
         except _NO_RECORDS:
             raise PredictableBits(_NO_RECORD.format("the rows that fit")) from None
 

@@ -3,7 +3,7 @@
 Steps of a run take it and return values. What differs between a release by itself and a night of a
 stream, they ask the job's `Occasion`.
 
-The ledger that a configuration names, with terms, key and anchor.
+The ledger that a configuration names, with terms, key and anchor, and its record of accesses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused
 from hushrank.flows.ledger.account import Attempt
-from hushrank.flows.ledger.entries import BudgetTerms, Protects
+from hushrank.flows.ledger.entries import Access, BudgetTerms, Protects
 from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.keys import KEY_BYTES, InputNames, LedgerKey, find_key, ledger_key
 from hushrank.flows.ledger.ledger import Ledger
@@ -68,6 +68,26 @@ def ledger_of(config: SurveyConfig, guards: Guards | None = None) -> Ledger:
     """
     guards = Guards.of(config.ledger) if guards is None else guards
     return guards.ledger(config.ledger.path, ledger_terms(config))
+
+
+def record_access(config: SurveyConfig, command: str, night: date | None = None) -> None:
+    """Record in the ledger that this account uses a command that shows, deletes or makes secrets.
+
+    The line says who, when, which job and which command, and nothing of any row. Without
+    `ledger.signing_key` and `ledger.record_access`, nothing is recorded.
+
+    Args:
+        config: the job.
+        command: the command, in words that no row decides.
+        night: the day whose rows it reads.
+
+    Raises:
+        LedgerError: the line cannot be written, so the command must not go on.
+    """
+    if not config.ledger.records_access:
+        return
+    access = Access(command=command, config_hash=config.job_hashes[0], night=night)
+    ledger_of(config).record(lambda _: ([access], None))
 
 
 def with_total(config: SurveyConfig, epsilon: float | None) -> SurveyConfig:

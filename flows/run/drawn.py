@@ -247,8 +247,8 @@ def seen_by(
     """Return the pilot query's result from its noisy `votes`; None: there was no pilot query."""
     if votes is None or drawn_by.look is None:
         return None
-    fit, unfit = votes.tolist()
-    return Seen(fit, unfit, drawn_by.look.law, people)
+    fit, unfit, *unlisted = votes.tolist()
+    return Seen(fit, unfit, drawn_by.look.law, people, *unlisted)
 
 
 def look_of(drawn: Drawn, config: SurveyConfig) -> LookRecord | None:

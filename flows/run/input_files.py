@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -18,7 +18,7 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.schedule import path_on
 from hushrank.flows.config.section import FORM
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ConfigError, NightWithoutFiles
+from hushrank.flows.errors import ConfigError, HushrankError, NightWithoutFiles
 from hushrank.flows.reading import Reader
 from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.common.schema import MOST_COLUMNS, RANKING, InputError, is_list
@@ -99,6 +99,59 @@ def heads_of(files: Sequence[InputFile], config: SurveyConfig, reader: Reader) -
     if config.items.codes_unclear:
         _refuse_codes(files, heads, config)
     return heads
+
+
+DAMAGED = (
+    "{} of {} files cannot be read whole. Write them again, or leave them out of input.paths; a run"
+    " would stop at the first of them. Nothing was reserved or spent."
+)
+
+
+def check_whole(
+    files: Sequence[InputFile], config: SurveyConfig, reader: Reader, say: Callable[[str], None]
+) -> None:
+    """Decode all pages of all files, in parallel, and refuse those that cannot be read.
+
+    Args:
+        files: files of the job; what a service sends is not read.
+        config: configuration of the job.
+        reader: the child process that opens them.
+        say: gets a sentence on each damaged file, in the order of `files`.
+
+    Raises:
+        ConfigError: at least one file is damaged; it has a problem for each.
+    """
+    checked = [file for file in files if not isinstance(file.format, Service)]
+    found = dict(_damage_of(checked, config, reader))
+    sentences = [found[file] for file in checked if file in found]
+    for sentence in sentences:
+        say(sentence)
+    if sentences:
+        text = DAMAGED.format(f"{len(sentences):,}", f"{len(checked):,}")
+        raise ConfigError(
+            text, *(ConfigError.from_input(InputError(each)).problems[0] for each in sentences)
+        )
+
+
+def _damage_of(
+    files: Sequence[InputFile], config: SurveyConfig, reader: Reader
+) -> list[tuple[InputFile, str]]:
+    """Each damaged file with a sentence; a file that ends its parser is read again by itself."""
+    from hushrank.transforms.storage.damage import find_damage  # no run needs it
+
+    if not files:
+        return []
+    limit = config.memory_limit
+    workers = config.runner.engine().workers_within(limit)
+    try:
+        return reader.call(find_damage, files, config.columns(), workers, memory=limit)
+    except HushrankError as error:
+        if len(files) == 1:
+            return [(files[0], f"{error}")]
+    alone = [file for file in files if file.name in reader.open_files] or files
+    rest = [file for file in files if file not in alone]
+    found = [each for file in alone for each in _damage_of([file], config, reader)]
+    return found + _damage_of(rest, config, reader)
 
 
 KEYS_NOT_CHECKED = (

@@ -351,7 +351,8 @@ class SingleRelease:
             return Noisy(arrays={}, drawn_by=job.drawn_by, bits=found.bits)
         arrays, reduced, votes = exact.arrays(), safe_bits(job, exact), None
         if job.drawn_by.look is not None:
-            votes = exact.votes(job.config.privacy.unit)
+            params = job.drawn_by.params
+            votes = exact.votes(params.unit, unlisted=params.look_unlisted)
         reduced |= BitsUsed() if found is None else found.bits
         with spent_if_it_fails(job):
             return noise_of(job, arrays, votes, reduced)

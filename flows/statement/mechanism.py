@@ -10,8 +10,7 @@ share, is here, and beside it what four methods build on it.
 
 Privacy statement of noise on counts: of one release or a stream, with groups and designs.
 
-A design that the operator states is believed and not checked. Several rankings of groups cost no
-more than one.
+A stated design is believed and not checked. Disjoint groups cost no more than one ranking.
 """
 
 from __future__ import annotations
@@ -155,7 +154,7 @@ class CountMechanism:
     @property
     def whole_law(self) -> NoiseLaw:
         """Law of the noise in each count of all groups together."""
-        return self.law if self.groups is None else law_of_sum(self.law, len(self.groups))
+        return self.law if self.groups is None else law_of_sum(self.law, self.groups.summed)
 
     @property
     def whole(self) -> Self:
@@ -244,20 +243,23 @@ def design_sentences(design: Design | None) -> Iterator[str]:
 
 def group_sentences(mechanism: CountMechanism) -> Iterator[str]:
     """Yield sentences on groups; nothing if there are none."""
-    groups = mechanism.groups
-    if groups is None:
+    if (groups := mechanism.groups) is None:
         return
     cost = "epsilon" if mechanism.guarantee.rho is None else "the budget"
-    of, bounds = "of this release", "The bound on a person's answers holds"
+    n, of, bounds = len(groups.names), "of this release", "The bound on a person's answers holds"
     if mechanism.stream is not None:
         of = "of all nights of the stream"
         bounds = "The bounds on a person's nights, and on their answers of a night, hold"
     across = f" {bounds} across all groups." if mechanism.params.unit is Unit.USER else ""
+    kept, counts = f"apart for {n} groups", "one of them only"
+    kept += " and for all other answers" * groups.others
+    if groups.most is not None:
+        kept = f"for {n} groups, which may overlap, and for all answers together"
+        many = groups.most if groups.most > 1 else "one"
+        counts = f"{many} of the groups at most and once in the whole"
     yield (
-        f"Counts are kept apart for {len(groups.names)} groups"
-        f"{' and for all other answers' * groups.others}. An answer counts in one of them only, and"
-        f" the noise hides a change of any answers in any groups: {cost} is paid once for all"
-        f" rankings {of} together.{across}"
+        f"Counts are kept {kept}. An answer counts in {counts}, and the noise hides a change of any"
+        f" answers in any groups: {cost} is paid once for all rankings {of} together.{across}"
     )
 
 

@@ -24,7 +24,7 @@ from hushrank.privacy import laplace_baselines, mallows
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.privacy.ranking_sensitivity import Part
-from hushrank.privacy.units import Adjacency, PrivacyParams, Unit, epsilon_levels
+from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from hushrank.transforms.common.catalogue import Groups
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import LocalLaw, RankingLevels, RankingMechanism
@@ -307,7 +307,7 @@ class RankingGuarantee:
         longest = min(config.rankings.max_length or n_items, n_items)
         most = privacy.max_contributions or 1
         bounds = privacy.local_epsilons()
-        offered = epsilon_levels(bounds.low, bounds.high) if privacy.epsilon is None else ()
+        offered = privacy.levels() if privacy.epsilon is None else ()
         laws = config.laws_of_pairs()
         pairs, chosen = laws[-1] if laws else None, ""
         if laws and privacy.mechanism is RankingChoice.AUTO:

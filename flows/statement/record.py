@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
-from hushrank.estimation.common.central_noise import LEVEL, Seen, total_error
+from hushrank.estimation.common.central_noise import LEVEL, Seen, one_error, total_error
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.statement.mechanism import CountMechanism, CountWords, count_statement
 from hushrank.flows.statement.sentences import LOOK_TOOK, Guarantee, PrivacyStatement, number
@@ -57,6 +57,8 @@ class PrivacyRecord(Record):
         max_contributions: null for unit `comparison`, which bounds nobody's answers.
         names_per_person: the most user names of one person, which are protected together; null or
             left out: each name is taken for a person.
+        groups_per_answer: the most groups in which an answer counts, where groups overlap, so that
+            the whole has counts of its own; null or left out: an answer is in one group.
         parameters: other public numbers and choices of the mechanism, by name.
         bits: sources of the random bits, by what they decided (`privacy.randomness`); null in
             releases that did not record it.
@@ -80,6 +82,7 @@ class PrivacyRecord(Record):
     per_item_cap: int | None = None
     distinct_pairs: bool = False
     names_per_person: int | None = None
+    groups_per_answer: int | None = None
     ties: Ties | None = None
     parameters: dict[str, Parameter] = Field(default_factory=dict)
     statement: tuple[str, ...]
@@ -146,12 +149,14 @@ def count_record(
         sensitivity_norm="l1" if laplace else "l2",
         sensitivity_l1=sensitivity.l1,
         sensitivity_l2_squared=sensitivity.l2_squared,
+        groups_per_answer=None if mechanism.groups is None else mechanism.groups.most,
         ties=mechanism.ties,
         parameters=parameters or {},
     )
 
 
 SHARE_DECIMALS = 4
+FALSE_ITEM = 0.001  # chance of a warning of unlisted items where nobody names one
 WELL = 0.9  # a share whose interval lies below it is worth a warning
 MOST_ITEMS = 3  # items that are named as examples
 RESULTS = {1: "left won", -1: "right won", 0: "a tie"}
@@ -169,6 +174,8 @@ class LookRecord(Record):
         noise_scale: scale of the Laplace noise in `fit` and in `unfit`.
         people: number of people who were asked, as the configuration says; null or left out: it
             does not say, so the run did not stop for missing people.
+        unlisted: number of voters who name an item that is not listed; may be negative; left out:
+            they were not counted.
     """
 
     voters: str
@@ -180,6 +187,7 @@ class LookRecord(Record):
     epsilon: float
     noise_scale: float
     people: int | None = None
+    unlisted: int | None = None
 
     @classmethod
     def of(cls, seen: Seen, params: PrivacyParams) -> LookRecord:
@@ -195,6 +203,7 @@ class LookRecord(Record):
             epsilon=params.look,
             noise_scale=seen.law.scale,
             people=seen.people,
+            unlisted=seen.unlisted,
         )
 
     @property
@@ -234,11 +243,35 @@ class LookRecord(Record):
         )
 
     @property
+    def of_items(self) -> str:
+        """Say how many name an item that is not listed; empty: they were not counted."""
+        if self.unlisted is None:
+            return ""
+        who = "rows name" if self.voters == "rows" else "people gave an answer with"
+        error = one_error(NoiseLaw(NoiseKind.LAPLACE, self.noise_scale))
+        return (
+            f"About {max(self.unlisted, 0):,} {who} an item that is not listed, give or take"
+            f" {error:,} (95 %)."
+        )
+
+    @property
+    def names_unlisted(self) -> bool:
+        """Whether somebody names an item that is not listed; if nobody does, true by chance once in
+        1,000 releases."""
+        law = NoiseLaw(NoiseKind.LAPLACE, self.noise_scale)
+        return self.unlisted is not None and self.unlisted > one_error(law, 2 * FALSE_ITEM)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
-        """A sentence where many rows do not fit."""
-        if self.share_high >= WELL:
-            return ()
-        return (f"{self.sentence} Rows that do not fit count nothing.",)
+        """Sentences where many rows do not fit, or where an item is not listed."""
+        found = []
+        if self.share_high < WELL:
+            found.append(f"{self.sentence} Rows that do not fit count nothing.")
+        if self.names_unlisted:
+            found.append(
+                f"{self.of_items} Such rows count nothing. If an item is new, add it to items."
+            )
+        return tuple(found)
 
 
 class FoundRecord(Record):
@@ -298,7 +331,8 @@ def record_with_look(
 def stop_text(config: SurveyConfig, look: LookRecord, drawn: datetime) -> str:
     """Why a run stopped after its look: what was seen, what is expected, what was spent."""
     why = (
-        f"{look.sentence} So the columns, words or items of the configuration do not fit the files."
+        f"{look.sentence} {look.of_items}".rstrip()
+        + " So the columns, words or items of the configuration do not fit the files."
     )
     if look.silent:
         why = (
@@ -361,7 +395,11 @@ def _expected_rows(
     items = ", ".join(names[:MOST_ITEMS]) + (", ..." if len(names) > MOST_ITEMS else "")
     groups = ""
     if config.groups is not None:
-        groups = f"; in column {config.groups.column} one of the {len(config.groups.values)} groups"
+        where, given = " and ".join(config.groups.read), config.groups
+        which = "one" if given.most is None else "any"
+        groups = f"; in column {where} {which} of the {len(given.values)} groups"
+        if given.columns is not None:
+            groups = f"; in the columns {where} true or false"
     times = config.schedule.times_in_words
     times = f"; in column {config.schedule.window} {times}" if times else ""
     return (

@@ -146,6 +146,12 @@ def _look_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
         " Had it been near certain that fewer than half fit, the run would have stopped there."
         f" {left[0].upper()}{left[1:]} was left, and what follows speaks of that."
     )
+    if params.look_unlisted:
+        voters = "rows name" if params.unit is Unit.COMPARISON else "people gave an answer with"
+        yield (
+            f"The look also told how many {voters} an item that is not listed, with noise of the"
+            " same law."
+        )
 
 
 def _found_sentences(params: PrivacyParams) -> Iterator[str]:

@@ -13,9 +13,10 @@ from typing import IO, Protocol, Self
 
 import pyarrow as pa
 
+from hushrank.transforms import system
 from hushrank.transforms.common.local_files import being_read
 from hushrank.transforms.common.schema import RANK, WIDE_ITEM, WIDE_RANK, Columns, InputError
-from hushrank.transforms.engine.in_process import local_workers
+from hushrank.transforms.engine.in_process import FEW_WORKERS
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import count_arrow_rows, count_orc_rows
 from hushrank.transforms.storage.files import (
@@ -33,7 +34,8 @@ DEFAULT_MEMORY = 2 << 30
 LEAST_MEMORY = 768 << 20
 MOST_MEMORY = 1 << 50  # more than any machine has: a typing error
 
-_ENGINE = 640 << 20  # libraries, and the batches of readers
+_LIBRARIES = 40 << 20
+_READER = 150 << 20  # bytes of one worker's batches: benchmarks/many_files.py measures them
 _WORK_BYTES = 200  # bytes of a row that is being bounded: itself, hashes, orders, copies
 _BESIDE = 512 << 20  # bytes of allocators and copies; 20 million rows took 150 MiB at most
 _THREAD = 16 << 20  # bytes of the stacks of a processor's threads
@@ -55,16 +57,17 @@ class MemoryPlan:
     rows_at_once: int
 
     @classmethod
-    def of(cls, memory_limit: int) -> Self:
+    def of(cls, memory_limit: int, workers: int = FEW_WORKERS) -> Self:
         """Make a plan for this machine, whose workers are threads of one process.
 
         Args:
             memory_limit: bytes, at least `LEAST_MEMORY`.
+            workers: number of the workers, at most `most_workers`.
 
         Raises:
             ValueError: `memory_limit` is less.
         """
-        return cls._shared_by(local_workers(), memory_limit)
+        return cls._shared_by(workers, memory_limit)
 
     @classmethod
     def of_worker(cls, memory_limit: int) -> Self:
@@ -83,13 +86,29 @@ class MemoryPlan:
             raise ValueError(
                 f"memory_limit must be at least {LEAST_MEMORY >> 20} MiB, got {memory_limit} bytes"
             )
-        half = (memory_limit - _ENGINE) // 2
+        half = (memory_limit - _engine_bytes(at_once)) // 2
         return cls(half, half // at_once // _WORK_BYTES)
 
     @property
     def partition_rows(self) -> int:
         """Number of rows of a worker that only wait for their turn, at 24 to 48 bytes each."""
         return 4 * self.rows_at_once
+
+
+def _engine_bytes(workers: int) -> int:
+    """Bytes of libraries and of readers, of which `FEW_WORKERS` are always planned for."""
+    return _LIBRARIES + _READER * max(workers, FEW_WORKERS)
+
+
+def most_workers(memory_limit: int) -> int:
+    """Number of workers whose readers take at most half of `memory_limit`, but `FEW_WORKERS`."""
+    return max(FEW_WORKERS, (memory_limit // 2 - _LIBRARIES) // _READER)
+
+
+def memory_for(workers: int) -> int:
+    """Least `memory_limit` in bytes for so many workers."""
+    few = workers <= FEW_WORKERS
+    return LEAST_MEMORY if few else 2 * (_LIBRARIES + _READER * workers)
 
 
 def hard_limit(memory_limit: int, cells: int) -> int:
@@ -124,6 +143,8 @@ class Engine:
         spill: folder of this machine, for the local engine, where rows may wait if the confidential
             area is elsewhere; None: they wait in memory.
         beam: whether Beam runs jobs that its stand-in could run, on the local engine.
+        workers: number of workers on this machine, for the local engine; None: one a processor,
+            within the memory.
     """
 
     runner: Runner = Runner.LOCAL
@@ -131,6 +152,12 @@ class Engine:
     most_seconds: int = 86_400
     spill: str | None = None
     beam: bool = False
+    workers: int | None = None
+
+    def workers_within(self, memory_limit: int) -> int:
+        """Number of workers of this machine: those stated, or one a processor that there is
+        memory for."""
+        return self.workers or min(system.processors(), most_workers(memory_limit))
 
     @property
     def takes_stand_in(self) -> bool:
@@ -201,7 +228,8 @@ def is_small(job: HasInput) -> bool:
     if not (few and job.engine.takes_stand_in) or any(map(is_remote, paths)):
         return False
     try:
-        room = MemoryPlan.of(job.memory_limit).waiting_bytes // CELL_BYTES
+        workers = job.engine.workers_within(job.memory_limit)
+        room = MemoryPlan.of(job.memory_limit, workers).waiting_bytes // CELL_BYTES
         most = min(SMALL_CELLS, room)
         # Rows of rankings, or as a row for each cell, wait in more memory.
         heavy = any(role in (WIDE_ITEM, WIDE_RANK, RANK) for role, _ in job.columns.roles())

@@ -29,6 +29,8 @@ class Look:
             person had met.
         refuses_rows: whether these are rows.
         merged: contributions that only repeat another.
+        grouped: contributions of a person, pair and result that are there in several groups, of
+            groups that do not overlap: perhaps one answer, written once for each of its groups.
         dropped: contributions beyond the bounds.
         kept: contributions that would be counted.
         people: number of contributions -> people who have so many; None: the run does not read
@@ -48,6 +50,7 @@ class Look:
     refused: Counter[str] = field(default_factory=Counter)
     refuses_rows: bool = True
     merged: int = 0
+    grouped: int = 0
     dropped: int = 0
     kept: int = 0
     people: Counter[int] | None = None

@@ -33,7 +33,11 @@ from hushrank.transforms.common.encode import Sifted, encode_comparisons
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.comparisons.bound import CONFLICT
 from hushrank.transforms.comparisons.privatize import Answers
-from hushrank.transforms.comparisons.shuffle import OwnedShuffleBlock, unpack
+from hushrank.transforms.comparisons.shuffle import (
+    OwnedShuffleBlock,
+    rows_in_several_groups,
+    unpack,
+)
 from hushrank.transforms.rankings.count_rankings import (
     count_copies,
     has_copies,
@@ -113,6 +117,10 @@ class View(ABC, Generic[K]):
     def owner_words(self, shuffle_blocks: list[Any]) -> Iterator[Words]:
         """Yield the first words of the pseudonyms of contributions, all of a person's together."""
 
+    def in_several_groups(self, shuffle_blocks: list[Any]) -> int:
+        """Count contributions of one partition that differ from another in their group alone."""
+        return 0
+
     def lengths_met(self, shuffle_blocks: list[Any]) -> Counts | None:
         """Lengths of the rankings of one partition, for layouts in which only there a ranking is
         whole."""
@@ -151,6 +159,12 @@ class ComparisonsView(View[ComparisonsKind]):
 
     def shown(self, batch: pa.RecordBatch, found: Sifted[Any]) -> Shown:
         return self._compared(batch, found)
+
+    def in_several_groups(self, shuffle_blocks: list[OwnedShuffleBlock]) -> int:
+        if self.kind.job.columns.group is None:
+            return 0
+        buckets = unpack(shuffle_blocks, None)
+        return sum(rows_in_several_groups(bucket.rows()) for bucket in buckets)
 
     def owner_words(self, shuffle_blocks: list[OwnedShuffleBlock]) -> Iterator[Words]:
         for bucket in unpack(shuffle_blocks, None):
@@ -376,6 +390,7 @@ def _meet(view: View[Any], shuffle_blocks: list[Any], found: Look) -> None:
     """Count the contributions of one partition by what a run would do with them."""
     met, tally, refused = 0, Counter[str](), Counter[str]()
     _count_lengths(found, view.lengths_met(shuffle_blocks))
+    found.grouped += view.in_several_groups(shuffle_blocks)
     for words in view.owner_words(shuffle_blocks):
         met += len(words)
         if found.people is not None:

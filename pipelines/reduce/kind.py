@@ -166,7 +166,7 @@ class Kind(ABC, Generic[Job]):
         """Plan of how this machine's memory, or that of a worker of another engine, is shared."""
         limit = self.job.memory_limit
         if self.job.engine.runner is Runner.LOCAL:
-            return MemoryPlan.of(limit)
+            return MemoryPlan.of(limit, self.job.engine.workers_within(limit))
         return MemoryPlan.of_worker(limit)
 
     @property
@@ -409,8 +409,9 @@ def execute(job: Reduction, build: Build) -> None:
 
 def _run_here(job: Reduction, build: Build) -> None:
     keep_freed_memory()
+    workers = in_process.with_workers(job.engine.workers_within(job.memory_limit))
     try:
-        with _spill_file(job) as spill, _pipeline(job.engine) as pipeline:
+        with workers, _spill_file(job) as spill, _pipeline(job.engine) as pipeline:
             build(pipeline, spill)
     except InputError as error:  # Beam appends the name of the stage
         raise InputError(str(error).partition(" [while running")[0]) from None
@@ -495,7 +496,8 @@ def _spill_file(job: Reduction) -> Iterator[SpillFile | None]:
     if in_process.is_chosen():
         yield None  # what is in its collections stays where it is; see `runner.does_without_beam`
         return
-    room = MemoryPlan.of(job.memory_limit).waiting_bytes
+    limit = job.memory_limit
+    room = MemoryPlan.of(limit, job.engine.workers_within(limit)).waiting_bytes
     with contextlib.ExitStack() as open_files:
         descriptor = memory = None
         if folder is not None:

@@ -46,13 +46,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.pipelines.engine.runner import Runner
 from hushrank.pipelines.reduce.kind import Kind, Part, WriteArrays, WriteTally, execute
 from hushrank.pipelines.reduce.reduction_job import set_aside
 from hushrank.transforms.common.dense_sums import DenseFn, Integers
-from hushrank.transforms.common.encode import Sifted, text_of_rejects
+from hushrank.transforms.common.encode import UNLISTED_ITEM, Sifted, text_of_rejects
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.comparisons.aggregate import TallyFn
@@ -62,6 +63,7 @@ from hushrank.transforms.engine import in_process
 from hushrank.transforms.engine.beam import GlobalWindows, TaggedOutput, beam
 from hushrank.transforms.engine.in_process import ahead
 from hushrank.transforms.storage.files import source_of
+from hushrank.transforms.storage.files_read import counted, note_read
 from hushrank.transforms.storage.read import read_batches
 from hushrank.transforms.storage.spill_file import Spill, SpillFolder
 from hushrank.transforms.storage.split import Split
@@ -262,7 +264,8 @@ def run(job: Job) -> None:
         RuntimeError: the engine gave up, or lost rows.
     """
     kind, splits = _planned(job)
-    execute(job, lambda pipeline, spill: _add(pipeline, kind, splits, spill))
+    with counted(splits):
+        execute(job, lambda pipeline, spill: _add(pipeline, kind, splits, spill))
     kind.check(_rows_in(splits))
 
 
@@ -454,6 +457,9 @@ class _Sifting(beam.DoFn):
             elif job.fail_on_bad_rows:
                 raise InputError(f"input: a row breaks a rule: {found.rejects['reason'][0]}")
             tally["rows_rejected"] += len(found.rejects)
+            tally["rows_unlisted"] += int(
+                pc.sum(pc.equal(found.rejects["reason"], UNLISTED_ITEM), min_count=0).as_py()
+            )
         return found.rows
 
 
@@ -472,6 +478,7 @@ class _ReadSplit(beam.DoFn):
         for part, rows in enumerate(ahead(found) if self._ahead else found):
             yield Part(split.name, part, place, rows, split)
             place += len(rows.rows)
+        note_read(split)
 
 
 class _Encode(_Sifting):

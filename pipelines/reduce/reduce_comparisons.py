@@ -230,7 +230,8 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         tally = read_tally(self.job.results)
         exact = io.BytesIO(read_whole(f"{self.job.results}/{EXACT_FILE}"))
         with np.load(exact) as arrays:
-            counted = int(arrays["counts"].sum())
+            overlap = self.job.groups is not None and self.job.groups.most is not None
+            counted = int((arrays["counts"][-1] if overlap else arrays["counts"]).sum())
             squares = int(arrays[SQUARES].sum()) if self.job.weighted else 0
         kept = UNITS_KEPT if self.job.weighted else "rows_kept"
         arrived = all(
@@ -267,6 +268,7 @@ def _carried(columns: ComparisonColumns) -> Carried:
         (Carried.GROUPS, columns.group is not None),
         (Carried.WEIGHTS, columns.weight is not None),
         (Carried.COVARIATES, columns.n_covariates > 0),
+        (Carried.SETS, columns.sets is not None),
     ):
         found |= carried if given else Carried.NOTHING
     return found
@@ -281,6 +283,7 @@ def _voted(bucket: Bucket, rows_at_once: int) -> Counting:
     tally = {
         "people_fit": votes.fit,
         "people_unfit": votes.unfit,
+        "people_unlisted": votes.unlisted,
         "refusals_met": votes.refusals,
     }
     return Counting(partial(_comparisons, pieces), bucket.n_rows - votes.refusals, tally)

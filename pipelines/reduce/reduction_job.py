@@ -183,7 +183,8 @@ class ReduceComparisons(Reduction):
             raise ValueError("ties are outcomes where they are counted, only there")
         if self.bounds.ties is Ties.MODEL and (self.weighted or self.stream is not None):
             raise ValueError("rows whose ties are counted have no weights, and no stream of nights")
-        if (self.columns.group is None) != (self.groups is None):
+        ungrouped = self.columns.group is None and self.columns.sets is None
+        if ungrouped != (self.groups is None):
             raise ValueError("groups need a column, and a column of groups needs their names")
         if self.stream is None:
             return
@@ -259,20 +260,24 @@ def read_tally(folder: str) -> dict[str, int]:
     return tally
 
 
-def read_votes(folder: str, unit: Unit) -> NDArray[np.int64]:
+def read_votes(folder: str, unit: Unit, *, unlisted: bool = False) -> NDArray[np.int64]:
     """Count the votes that rows fit and that they do not, shape (2,), for `privacy.look`.
+
+    With `unlisted` also who names an item that is not listed, shape (3,).
 
     Args:
         folder: folder of a reduction of comparisons that is done; of unit `user` people voted in
             it.
         unit: unit that votes: people, or rows that can be counted against rows that broke a rule.
+        unlisted: whether to count the third number.
     """
     tally = read_tally(folder)
     if unit is Unit.USER:
-        names = ("people_fit", "people_unfit")
+        names = ("people_fit", "people_unfit", "people_unlisted")
     else:  # where rows meet, they are counted as they are sent; else as they are read
-        names = ("rows_sent" if "rows_sent" in tally else "rows_kept", "rows_rejected")
-    return np.array([tally.get(name, 0) for name in names], np.int64)
+        kept = "rows_sent" if "rows_sent" in tally else "rows_kept"
+        names = (kept, "rows_rejected", "rows_unlisted")
+    return np.array([tally.get(name, 0) for name in names[: 2 + unlisted]], np.int64)
 
 
 def write_bits(folder: str, bits: BitsUsed) -> None:

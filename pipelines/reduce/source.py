@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from hushrank.pipelines.reduce.kind import Part
 from hushrank.transforms.common.encode import Sifted
-from hushrank.transforms.common.schema import RANKING, Columns, InputError, check_schema
+from hushrank.transforms.common.schema import LISTS, Columns, InputError, check_schema
 from hushrank.transforms.engine.beam import GlobalWindows, beam
 from hushrank.transforms.storage.read import is_string, set_unreadable_apart
 from hushrank.transforms.tables.names import BeamSource
@@ -45,7 +45,7 @@ class BatchElements(beam.DoFn):
         """Args: the columns to read; whether a table without one of them ends the pipeline."""
         self._columns = columns
         self._strict = strict
-        lists = {name for role, name in columns.roles() if role == RANKING}
+        lists = {name for role, name in columns.roles() if role in LISTS}
         types = {True: pa.list_(pa.large_string()), False: pa.large_string()}
         self._schema = pa.schema([(name, types[name in lists]) for name in columns.names()])
         self._named = tuple(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shutil
 import struct
@@ -26,6 +27,7 @@ from hushrank.privacy.mallows import insertion_weights, synthetic_rankings
 from hushrank.privacy.random_pairs import Hide, answer_pairs, law_of_epsilon
 from hushrank.privacy.randomized_response import epsilon_of_answer, flip_thresholds
 from tests.clients.programs import node_program, npm_program
+from tests.flows.browsers import complaints_of, eventually, launched, opened
 
 HERE = Path(__file__).parent
 LIBRARY = Path(str(files("hushrank.flows.collecting.survey").joinpath("files", "hushrank.js")))
@@ -247,7 +249,7 @@ def package(checkout: Path, tmp_path_factory) -> Path:
     npm = npm_program()
     with FileLock(folder / ".lock"):  # tests of other processes need it too
         if not (folder / "node_modules").is_dir():
-            command = [npm, "ci", "--no-audit", "--no-fund", "--silent"]
+            command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
             done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
             if done.returncode:
                 pytest.skip("npm cannot install the tools of clients/js: it was not built again")
@@ -266,9 +268,11 @@ def test_the_committed_files_are_what_the_sources_give(package):
 
 
 def test_the_npm_package_holds_the_library_and_its_types(package):
-    command = ["npm", "pack", "--dry-run", "--json", "--ignore-scripts"]
+    shutil.rmtree(package / "dist")  # as in a checkout: packing builds it
+    command = ["npm", "pack", "--dry-run", "--json"]
     done = subprocess.run(command, cwd=package, capture_output=True, text=True, check=True)
-    (packed,) = json.loads(done.stdout)
+    assert (package / "dist/hushrank.js").is_file()
+    (packed,) = json.loads(done.stdout[done.stdout.index("[") :])
     names = {each["path"] for each in packed["files"]}
     types = {f"dist/{path.stem}.d.ts" for path in (package / "src").glob("*.ts")}
     assert names == {"package.json", "README.md", "LICENSE", "dist/hushrank.js", *types}
@@ -277,6 +281,74 @@ def test_the_npm_package_holds_the_library_and_its_types(package):
     own = {described["types"], *described["exports"]["."].values()}
     assert own == {"./dist/index.d.ts", "./dist/hushrank.js"}
     assert packed["size"] < 50_000
+
+
+def test_a_checkout_without_tools_installs_them_without_running_their_scripts(package, tmp_path):
+    copy = tmp_path / "clients/js"
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("node_modules", "dist"))
+    shutil.copy(package.parents[1] / "LICENSE", tmp_path)
+    tools = (package / "node_modules").resolve()
+    npm = tmp_path / "npm.mjs"
+    npm.write_text(
+        "import { symlinkSync, writeFileSync } from 'node:fs';\n"
+        f"symlinkSync({json.dumps(str(tools))}, 'node_modules');\n"
+        "writeFileSync('words.json', JSON.stringify(process.argv.slice(2)));\n"
+    )
+    build = ["node", "build.mjs", "built"]
+    bare = {name: value for name, value in os.environ.items() if name != "npm_execpath"}
+    done = subprocess.run(build, cwd=copy, env=bare, capture_output=True, text=True, check=False)
+    assert done.returncode
+    assert "the tools are missing: run npm ci --ignore-scripts" in done.stderr
+    with_npm = bare | {"npm_execpath": str(npm)}
+    subprocess.run(build, cwd=copy, env=with_npm, check=True, timeout=NODE_SECONDS)
+    assert json.loads((copy / "words.json").read_text())[:2] == ["ci", "--ignore-scripts"]
+    assert (copy / "dist/hushrank.js").is_file()
+
+
+def test_the_readme_names_every_step_and_every_function(checkout):
+    folder = checkout / "clients/js"
+    readme = (folder / "README.md").read_text()
+    scripts = json.loads((folder / "package.json").read_text())["scripts"]
+    assert set(re.findall(r"npm run (\w+)", readme)) <= set(scripts)
+    version = json.loads((folder / "package.json").read_text())["version"]
+    assert f"hushrank-{version}.tgz" in readme
+    exported = re.findall(r"^export \{([^}]*)\}", (folder / "src/index.ts").read_text(), re.M)
+    names = {name.strip() for group in exported for name in group.split(",") if name.strip()}
+    named = set(re.findall(r"`(\w+)\(", readme))
+    assert len(named) > 4
+    assert named <= names
+
+
+@pytest.mark.engine
+def test_the_react_example_sends_a_private_answer_and_nothing_else(package):
+    subprocess.run(["node", "example.mjs"], cwd=package, check=True, timeout=NODE_SECONDS)
+    built, sent = package / "examples/react/built", []
+
+    def answer(route):
+        if route.request.method == "POST":
+            sent.append(json.loads(route.request.post_data))
+            route.fulfill(status=200, body="{}", content_type="application/json")
+            return
+        name = route.request.url.rpartition("/")[2] or "index.html"
+        kind = "text/html" if name.endswith("html") else "text/javascript"
+        route.fulfill(body=(built / name).read_text(), content_type=kind)
+
+    with launched() as browser:
+        context = opened(browser)
+        context.route("**/*", answer)
+        page = context.new_page()
+        complaints = complaints_of(page)
+        page.goto("http://localhost/")
+        page.get_by_role("button", name="London").click()
+        shown = json.loads(page.locator("pre").text_content())
+        page.get_by_role("button", name="Send").click()
+        eventually(page.get_by_role("status")).to_contain_text("Thank you")
+        context.close()
+    assert [body["answers"] for body in sent] == [[shown]]
+    assert set(sent[0]) == {"schema", "survey", "kind", "submission", "answers"}
+    assert shown["outcome"] in (1, -1)
+    assert shown == {**shown, "left": "London", "right": "Paris", "epsilon": 1}
+    assert complaints == []
 
 
 def test_the_packed_library_works_under_its_name(package, tmp_path):

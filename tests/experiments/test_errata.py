@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from hushrank.estimation.common.estimate import top_k_distance
 from hushrank.estimation.common.links import LAPLACE, LOGISTIC, PROBIT
 from hushrank.estimation.comparisons.perturbed_mle import RIDGE_FACTOR
+from hushrank.estimation.rankings.inference_attack import largest_success
 from hushrank.experiments.nz.nz_trial import GAUSSIAN, PAPER, Method, noise_law
 from hushrank.experiments.rdp.rdp_trial import pairwise_accuracy
 from hushrank.experiments.xsc.xsc_scenarios import scheme_epsilon
@@ -258,6 +259,33 @@ def test_r2_a_perfect_function_has_half_the_printed_accuracy() -> None:
     assert pairwise_accuracy(scores, scores[np.newaxis]) == 1
 
 
+def test_r5_no_constant_bounds_the_chance_of_a_wrong_guess() -> None:
+    """[RDP] Theorem 2 at N = 1: the printed bound without C_0 outgrows every number."""
+
+    def printed(m: int, epsilon: float, n: int) -> float:
+        more = math.expm1(epsilon / (m - 1))
+        return (more + 2) / more * math.sqrt(2 / (math.pi * n)) * math.exp(-n * more**2)
+
+    for epsilon in (1e-3, 1e-6):
+        assert printed(5, epsilon, 1) == pytest.approx(1.6 * 4 / epsilon, rel=0.01)
+    for n in (1, 11, 101, 10_001):  # the second half: at (m - 1) / sqrt(N) guesses stay wrong
+        assert 1 - largest_success(5, 4 / math.sqrt(n), n) > 0.25
+
+
+def test_r6_a_mean_of_products_is_no_product_of_means() -> None:
+    """[RDP] proof of Corollary 1: people with errors choose the smaller epsilon."""
+    psi, error = np.array([10.0, 1.0]), np.array([0.2, 0.0])
+    assert (psi * error).mean() > psi.mean() * error.mean()
+
+
+def test_n10_the_printed_probability_is_above_one() -> None:
+    """[NZ] supplement, Theorem 1.5 with m = 10, n p^2 = 100, C = 1 and C' = 2."""
+    m, met, C, C_prime = 10, 100.0, 1, 2
+    fails = m * min(math.exp(-4 * (C_prime - 1) * m), met ** (-4 * (C_prime - 1)))
+    rest = 2 * m**2 / met**C + math.exp(-met / 10)
+    assert 1 - fails + rest > 1
+
+
 def test_x6_the_orders_of_epsilon_are_those_of_the_page(page: str) -> None:
     """Half of the pairs, and the orders that reproduce Table 6 ([XSC] Scenario III)."""
     for scheme, power in (("1", 1.5), ("2", 0.0), ("3", -2.0)):
@@ -286,10 +314,10 @@ TESTED_ELSEWHERE = {  # the mechanisms' own tests
 
 def test_every_erratum_is_computed_or_says_its_place(page: str) -> None:
     """A new one needs a test here, a test of the mechanism it is about, or a source."""
-    named = set(re.findall(r"\*\*([A-Z]\d)\*\*|### ([A-Z]\d):", page))
+    named = set(re.findall(r"\*\*([A-Z]\d+)\*\*|### ([A-Z]\d+):", page))
     errata = {one or other for one, other in named}
     tested = {
-        name.upper() for name in re.findall(r"def test_([a-z]\d)_", Path(__file__).read_text())
+        name.upper() for name in re.findall(r"def test_([a-z]\d+)_", Path(__file__).read_text())
     }
     assert errata == tested | set(UNCOMPUTED) | set(TESTED_ELSEWHERE)
     assert all(text in page for text in UNCOMPUTED.values())

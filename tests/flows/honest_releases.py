@@ -28,6 +28,7 @@ METERED = {
     "first": str(FIRST),
 }  # fmt: skip
 GROUPS = {"column": "team", "values": ["red", "blue"]}
+OVERLAP = {**GROUPS, "most": 2, "separator": "|"}
 ONE_ROW = {"privacy__unit": "comparison", "privacy__max_contributions": None}
 NAMES = {"privacy__names_per_person": 2}
 ADDED = {"privacy__adjacency": "add-remove"}
@@ -39,6 +40,7 @@ TIES = {"input__ties": "model", "method": "noisy-pairs"}
 AT_SOURCE = {"privacy__already_private": True, "input__columns__epsilon": "own"}
 RANGE = {"privacy__epsilon": None, "privacy__epsilon_range": [0.5, 4.0]}
 OWN = {"input__columns__epsilon": "own"}
+LEVELS = {"privacy__epsilon": None, "privacy__epsilon_levels": [1.0, 2.0, 5.0], **OWN}  # no row: 5
 LAPLACE = {"privacy__noise": "laplace", "privacy__delta": None}
 BELOW = {"input__unlisted": "below"}
 LISTS = {"input__layout": "list", "input__columns": {"ranking": "ranking"}}
@@ -65,6 +67,17 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         COUNTS,
         {"groups": {**GROUPS, "values": ["red", "grey"], "others": "whole"}},
     ),
+    "counts, look, items": (COUNTS, {"privacy__look": {"share": 0.1, "unlisted": True}}),
+    "counts of one row, look, items": (
+        COUNTS,
+        {**ONE_ROW, "privacy__look": {"share": 0.1, "unlisted": True}},
+    ),
+    "counts, groups that overlap": (COUNTS, {"groups": OVERLAP}),
+    "pairs, groups that overlap, names": (
+        PAIRS,
+        {**NAMES, "groups": {**OVERLAP, "values": ["red", "blue", "grey"], "others": "whole"}},
+    ),
+    "win-loss, groups that overlap": (LOSSES, {**ADDED, "groups": {**OVERLAP, "most": 1}}),
     "counts of one row, groups, gaussian": ("noisy-counts, rho", {**ONE_ROW, "groups": GROUPS}),
     "counts, names": (COUNTS, {"privacy__names_per_person": 3, "privacy__look": 0.1}),
     "pairs, names": (PAIRS, NAMES),
@@ -139,6 +152,17 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "one-shot of one row": ("one-shot", ONE_ROW),
     "answers of many": ("debiased-rr", {"privacy__epsilon": 0.5}),
     "answers, range": ("debiased-rr", {**RANGE, "input__columns__epsilon": "own"}),
+    "answers, levels": ("debiased-rr", LEVELS),
+    "answers at the source, levels": (
+        "debiased-rr",
+        {**LEVELS, **AT_SOURCE, "privacy__max_contributions": 3, "input__ties": "drop"},
+    ),
+    "test answers, levels": (
+        "spectral-rr",
+        {"input__columns": {"epsilon": "own"}, **LEVELS},
+    ),
+    "rankings, levels": ("borda", LEVELS),
+    "answers to pairs, levels": ("kemeny, random-pairs", LEVELS),
     "answers at the source": (
         "debiased-rr",
         {**RANGE, **AT_SOURCE, "privacy__max_contributions": 3, "input__ties": "drop"},

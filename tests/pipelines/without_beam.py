@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 import sys
 
@@ -21,3 +22,16 @@ def run_without_beam(jobs: list, results: multiprocessing.Queue) -> None:
         except InputError as error:
             broke.append((number, str(error)))
     results.put(("apache_beam" in sys.modules, broke))
+
+
+def run_with_workers(jobs: list, numbers: tuple[int, ...], results: multiprocessing.Queue) -> None:
+    """In a process of its own: each job with each number of workers, in a folder of each."""
+    in_process.choose()
+    from hushrank.pipelines.reduce import reduce as reduce_small
+
+    for job in jobs:
+        for number in numbers:
+            place = f"{job.confidential}-{number}"
+            engine = dataclasses.replace(job.engine, workers=number)
+            reduce_small.run(dataclasses.replace(job, confidential=place, engine=engine))
+    results.put(len(jobs))

@@ -30,7 +30,7 @@ from hushrank.privacy.sensitivity import (
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.comparisons.aggregate import add_pairs
+from hushrank.transforms.comparisons.aggregate import add_pairs, each_group
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.shuffle import Carried, own
 from tests.statistics import FALSE_POSITIVE_RATE, discrete_laplace_pmf, law_p_value
@@ -111,6 +111,52 @@ def test_it_is_the_largest_change_of_all_small_inputs(bounds, name) -> None:
         assert l2 <= stated.l2_squared, adjacency
         if name != "win-loss" and bounds["per_item_cap"] is None:
             assert l2 == stated.l2_squared, adjacency
+
+
+@cache
+def overlapping(most: int, groups: int) -> tuple[np.ndarray, ...]:
+    """Counts of every person of at most 2 rows, each in a set of at most `most` groups."""
+    sets = [
+        sum(1 << group for group in chosen)
+        for size in range(most + 1)
+        for chosen in combinations(range(groups), size)
+    ]
+    rows = [(*pair, outcome, each) for pair, outcome, each in product(PAIRS, (1, -1), sets)]
+    found = []
+    for size in range(3):
+        for person in combinations_with_replacement(rows, size):
+            wins = np.zeros((groups + 1, N, N), np.int64)
+            columns = np.array(person, np.int64).reshape(-1, 4)
+            encoded = Comparisons(
+                columns[:, 0].astype(np.int32),
+                columns[:, 1].astype(np.int32),
+                columns[:, 2].astype(np.int8),
+                sets=columns[:, 3].astype(np.uint64),
+            )
+            for cells, mine in each_group(wins, encoded):
+                add_pairs(cells, mine, Ties.DROP)
+            found.append(wins)
+    return tuple(np.unique(np.array(found), axis=0))
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize(("most", "groups"), [(1, 2), (2, 2), (1, 3), (2, 3)])
+def test_groups_that_overlap_cost_one_more_than_an_answer_has(name, most, groups) -> None:
+    """All cells move together, those of the whole too: by no more than stated, and by no less."""
+    sensitivity, statistic = STATISTICS[name]
+    wins = statistic(np.array(overlapping(most, groups)))
+    flat = wins.reshape(len(wins), -1)
+    for adjacency in Adjacency:
+        params = PrivacyParams(
+            unit=Unit.USER, adjacency=adjacency, epsilon=1.0, max_contributions=2
+        )
+        stated = sensitivity(params, N, 1, groups + 1).in_groups(most)
+        l1 = l2 = 0
+        for each in flat[:1] if adjacency is Adjacency.ADD_REMOVE else flat:
+            change = flat - each
+            l1 = max(l1, np.abs(change).sum(axis=1).max())
+            l2 = max(l2, np.square(change).sum(axis=1).max())
+        assert (l1, l2) == (stated.l1, stated.l2_squared), adjacency
 
 
 def test_groups_cost_what_would_cancel_without_them() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
+import threading
+import time
 from unittest import mock
 
 import numpy as np
@@ -114,3 +117,31 @@ def test_a_key_is_drawn_from_its_bits_and_tells_their_source_alone():
     assert len(key.value) == 32
     assert (key.source, seeded.source) == (BitSource.SYSTEM, BitSource.SEEDED)
     assert repr(key) == "SecretKey(source=<BitSource.SYSTEM: 'system'>)"
+
+
+def test_other_threads_go_on_while_rows_are_hashed():
+    """A library that holds the interpreter's lock meanwhile would let workers wait for each other.
+
+    With such a library (cryptography 49) another thread has 1 turn at most while a block of every
+    row is encrypted, with 50 a thousand. A loaded machine gives it few turns, so many rows are
+    hashed, several times, and the median counts.
+    """
+    blocks = np.zeros((1 << 23, 2), np.uint64)
+    keyed, hashing, ended, turns = KeyedHash(KEY), [False], [False], [0]
+
+    def other() -> None:
+        while not ended[0]:
+            turns[0] += hashing[0]
+            time.sleep(0)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    found = []
+    for _ in range(9):
+        turns[0], hashing[0] = 0, True
+        keyed._encrypt(blocks)
+        hashing[0] = False
+        found.append(turns[0])
+    ended[0] = True
+    thread.join()
+    assert statistics.median(found) > 10, found

@@ -278,6 +278,7 @@ def integers_of_floats(column: pa.Array) -> tuple[pa.Array, Mask]:
 OUTSIDE = -1  # group of a row whose group is not listed, where such rows are set aside
 UNLISTED_GROUP = "group is not one of groups.values"
 MOST_GROUPS = 255  # of comparisons: a row's group takes 8 bits beside its items, others one more
+MOST_OVERLAPPING = 63  # groups that overlap: a row's set of them is one word
 MOST_PRECINCTS = 20_000  # of rankings: a code has 16 bits
 
 GroupCodes = NDArray[np.int16]
@@ -285,19 +286,23 @@ GroupCodes = NDArray[np.int16]
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups that rows may name in one column; a group's code is its position.
+    """The public groups of rows; a group's code is its position.
 
     Attributes:
         names: names of the groups that have a ranking of their own.
         others: whether rows of no listed group, or without one, count as well, in one more cell of
-            their own that is part of the whole only.
+            their own that is part of the whole only; of groups that overlap, in the whole only.
+        most: the most groups in which a row counts, where groups overlap. Each row then counts in
+            one more cell, which is last and is the whole. None: a row is in one group.
 
     Raises:
-        ValueError: no name, too many, an empty one, one that occurs twice, or one group in all.
+        ValueError: no name, too many, an empty one, one that occurs twice, or one group in all;
+            `most` is below 1 or above the number of names.
     """
 
     names: tuple[str, ...]
     others: bool = False
+    most: int | None = None
 
     def __post_init__(self) -> None:
         bare = [name.strip() for name in self.names]
@@ -310,10 +315,33 @@ class Groups:
             raise ValueError(f"group {twice} occurs {bare.count(twice)} times; name it once")
         if len(self) < 2:
             raise ValueError("one group is the whole; name two, or let other rows count as well")
+        if self.most is None:
+            return
+        if not 1 <= self.most <= len(bare):
+            raise ValueError(
+                f"a row counts in 1 to {len(bare)} of {len(bare)} groups, got most: {self.most}"
+            )
+        if len(bare) > MOST_OVERLAPPING:
+            raise ValueError(
+                f"at most {MOST_OVERLAPPING} groups may overlap, got {len(bare)}; name fewer"
+            )
 
     def __len__(self) -> int:
-        """Cells of groups: one for each name, and one for all others where these count."""
-        return len(self.names) + self.others
+        """Cells of groups: one for each name, and one for all others where these count.
+
+        Where groups overlap: one for each name, and one for the whole.
+        """
+        return len(self.names) + (self.others if self.most is None else 1)
+
+    @property
+    def parts(self) -> int:
+        """Number of cells of groups, without that of the whole where groups overlap."""
+        return len(self) if self.most is None else len(self.names)
+
+    @property
+    def summed(self) -> int:
+        """Number of cells whose sum is the whole; 1 where the whole is a cell of its own."""
+        return len(self) if self.most is None else 1
 
     def codes(self, column: pa.Array) -> GroupCodes:
         """Code of each row's group, shape (m,).
@@ -324,9 +352,17 @@ class Groups:
         return by_distinct(column, self._codes, self._unlisted)
 
     def _codes(self, values: pa.Array) -> GroupCodes:
-        texts = to_text(values) if is_text(values.type) else values.cast(pa.large_string())
-        found = to_numpy(pc.fill_null(pc.index_in(texts, self._texts, skip_nulls=True), -1))
+        found = self._places(values)
         return np.where(found < 0, self._unlisted, found).astype(np.int16)
+
+    def places(self, column: pa.Array) -> GroupCodes:
+        """Position of each name, shape (m,); -1 where it is not listed."""
+        return by_distinct(column, self._places, np.int16(-1))
+
+    def _places(self, values: pa.Array) -> GroupCodes:
+        texts = to_text(values) if is_text(values.type) else values.cast(pa.large_string())
+        found = pc.fill_null(pc.index_in(texts, self._texts, skip_nulls=True), -1)
+        return to_numpy(found).astype(np.int16)
 
     @property
     def _unlisted(self) -> np.int16:

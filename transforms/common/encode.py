@@ -52,6 +52,7 @@ Outcomes = NDArray[np.int8]
 Mask = NDArray[np.bool_]
 Rules = Sequence[tuple[str, Mask]]  # each rule, with a mask of the rows that break it
 Rows = TypeVar("Rows")
+UNLISTED_ITEM = "item not in the catalogue"
 MALFORMED = "not a row of this format"
 
 
@@ -83,6 +84,8 @@ class Comparisons:
         weight: shape (m,), what each row counts, in integer units; None: one comparison each.
         covariates: shape (m,), uint64 words of `estimation.common.covariates` as they speak for the
             left item; None where rows have none.
+        sets: shape (m,), the groups in which a row counts, bit k for group k; None where groups do
+            not overlap.
     """
 
     left: Codes
@@ -93,6 +96,7 @@ class Comparisons:
     group: GroupCodes | None = None
     weight: Units | None = None
     covariates: NDArray[np.uint64] | None = None
+    sets: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -108,6 +112,7 @@ class Comparisons:
             None if self.group is None else self.group[rows],
             None if self.weight is None else self.weight[rows],
             None if self.covariates is None else self.covariates[rows],
+            None if self.sets is None else self.sets[rows],
         )
 
 
@@ -178,12 +183,17 @@ def encode_comparisons(
             None if name is None else pseudonyms(batch[name], keyed_hash, naming)
             for name in (columns.user, columns.event)
         )
-    group = weight = None
+    group = weight = sets = None
     if columns.group is not None and groups is not None:
         group = groups.codes(batch[columns.group])
+    if columns.sets is not None and groups is not None:
+        from hushrank.transforms.common.group_sets import sets_of
+
+        sets, broken = sets_of(batch, columns.sets, groups)
+        rules = [*rules, *broken]
     if columns.weight is not None:
         weight = weights_of(batch[columns.weight], columns.most_units)
-    rows = Comparisons(left, right, outcome, user, event, group, weight)
+    rows = Comparisons(left, right, outcome, user, event, group, weight, sets=sets)
     if asked is not None:
         not_asked = ~np.isin(pair_keys(left, right, len(catalogue)), asked)
         unknown = (left == UNKNOWN) | (right == UNKNOWN) | (left == right)
@@ -212,7 +222,8 @@ def text_of_rejects(malformed: tuple[str, ...], schema: pa.Schema) -> pa.Table:
 def _all_valid(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons) -> bool:
     """Whether every row is valid, by a few passes over whole columns: the common case."""
     answers = columns if not columns.pairs else replace(columns, pairs=())
-    if any(batch[name].null_count for name in answers.names() if name != columns.group):
+    of_groups = {columns.group} if columns.sets is None else {*columns.sets.names()}
+    if any(batch[name].null_count for name in answers.names() if name not in of_groups):
         return False
     if missing(batch, columns.user).any() or missing(batch, columns.event).any():
         return False
@@ -234,8 +245,8 @@ def _rules(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons)
     return [
         ("null user", missing(batch, columns.user)),
         ("null event", missing(batch, columns.event)),
-        ("null item", _null(batch, columns.left) | _null(batch, columns.right)),
-        ("item not in the catalogue", (rows.left == UNKNOWN) | (rows.right == UNKNOWN)),
+        ("null item", missing(batch, columns.left) | missing(batch, columns.right)),
+        (UNLISTED_ITEM, (rows.left == UNKNOWN) | (rows.right == UNKNOWN)),
         ("item against itself", rows.left == rows.right),
         ("null outcome", no_outcome & bad_outcome),
         ("outcome is not +1, -1 or 0", bad_outcome & (columns.winner is None)),

@@ -38,7 +38,7 @@ NO_EPSILON = "null epsilon"
 NOT_A_NUMBER = "epsilon is not a number"
 OUT_OF_RANGE = "epsilon is outside epsilon_range"
 NOT_IN_TABLE = "user is not in the table of epsilons"
-NO_LEVEL = "epsilon is none of the levels of epsilon_range"
+NO_LEVEL = "epsilon is none of the public levels"
 REASONS = (None, NO_EPSILON, NOT_A_NUMBER, OUT_OF_RANGE, NOT_IN_TABLE, NO_LEVEL)
 
 Epsilons = NDArray[np.float64]
@@ -74,6 +74,7 @@ class EpsilonSource:
         value: one epsilon for all rows; None: it comes from the column or the table.
         table: path of a CSV or Parquet file with the columns `user` and `epsilon`.
         levels: epsilons to which those of the rows are rounded down; empty: they stay as they are.
+        levels_alone: a row with an epsilon that is no level is set aside instead.
         drawn_before: rows were privatised with their epsilon already, so one that is no level is
             set aside; rounding it would undo them by another law than theirs.
 
@@ -86,6 +87,7 @@ class EpsilonSource:
     value: float | None = None
     table: str | None = None
     levels: Levels = ()
+    levels_alone: bool = False
     drawn_before: bool = False
 
     def __post_init__(self) -> None:
@@ -220,7 +222,7 @@ def epsilons_of(
     if not source.levels:
         return epsilons, broken
     level = np.append(source.levels, np.nan)[level_of(epsilons, source.levels)]
-    if source.drawn_before:
+    if source.drawn_before or source.levels_alone:
         broken = np.where(within & (level != epsilons), np.int8(REASONS.index(NO_LEVEL)), broken)
     return np.where(within, level, epsilons), broken
 

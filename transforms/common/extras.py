@@ -39,6 +39,7 @@ EXTRAS: Mapping[str, Extra] = {
         "the OpenTelemetry exporter",
         ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     ),
+    "pdf": Extra("matplotlib", ("matplotlib",)),
     "report": Extra("resvg-py", ("resvg_py",)),
     "reproduce": Extra("matplotlib", ("matplotlib",)),
     "s3": Extra("s3fs", ("s3fs",)),

@@ -17,6 +17,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from pathlib import Path
 from typing import BinaryIO
 
 from hushrank.transforms import system
@@ -36,6 +37,20 @@ _KINDS = {
 def slashed(path: str) -> str:
     """Return a local path or pattern with slashes, which every system takes as separators."""
     return path.replace(os.sep, "/")
+
+
+def home_path(path: LocalName) -> Path:
+    """Return a path with the home folder in place of a leading `~` or `~user`.
+
+    Raises:
+        UnfitFile: the account has no home folder, as one without an entry in a container's list of
+            accounts, or nobody is called `user`.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        reason = "begins with ~, but no home folder of that account is known"
+        raise UnfitFile(errno.ENOENT, reason, os.fspath(path)) from None
 
 
 def report_to(report: Report) -> None:

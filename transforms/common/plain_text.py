@@ -20,6 +20,7 @@ References:
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection
 from itertools import islice
@@ -109,6 +110,11 @@ def write_cell(text: str) -> str:
     if _NUMBER.fullmatch(text):
         return text
     return f"'{text}" if _FORMULA.match(text) else text
+
+
+def number_cell(value: float) -> str:
+    """A number to six decimals; empty where it is infinite, which no spreadsheet reads."""
+    return f"{value:.6f}" if math.isfinite(value) else ""
 
 
 def read_cell(cell: str) -> str:

@@ -33,7 +33,13 @@ TOO_LARGE = (
     " stripes or batches and without very long texts, or raise memory_limit."
 )
 WIDE_ITEM = "wide item"  # the role of an item's own column in a table with one row for each person
-TRUTHS = ("correct", WIDE_ITEM, "outcome")  # roles of columns in which true and false are values
+GROUP_LIST, GROUP_TEXT, GROUP_FLAG = "list of groups", "groups in a text", "flag of a group"
+TRUTHS = (
+    "correct",
+    WIDE_ITEM,
+    "outcome",
+    GROUP_FLAG,
+)  # roles of columns in which true and false are values
 OTHER_LETTERS = (
     " The file has this name in other letters (capitals), or with spaces around it: write it"
     " exactly as the file does."
@@ -52,8 +58,12 @@ LEFT_ITEM, RIGHT_ITEM, CHOICE = "left item", "right item", "choice"  # columns o
 OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
 PERSON_FEATURE = "person feature"  # the role of a public feature of the person who ranks
 MAYBE_FLOATS = frozenset(
-    {"user", "event", RANK, WIDE_RANK, OUTCOME, LENGTH, PERSON_FEATURE, "correct", WIDE_ITEM, PAIR}
+    {
+        *("user", "event", RANK, WIDE_RANK, OUTCOME, LENGTH, PERSON_FEATURE, "correct", WIDE_ITEM),
+        *(PAIR, GROUP_FLAG),
+    }
 )
+LISTS = frozenset({RANKING, GROUP_LIST})  # roles of columns of lists
 DECIMALS = frozenset(
     {*NUMBERS, RANK, WIDE_RANK, PERSON_FEATURE}
 )  # roles of numbers that need not be whole
@@ -188,6 +198,31 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSets:
+    """Columns that say in which groups a row is, where groups overlap: one column, or flags.
+
+    Attributes:
+        column: a column of lists, or of texts that `separator` divides; empty with `flags`.
+        separator: text between two names; None: cells are lists.
+        flags: a column of true and false for each group, in the order of the groups.
+    """
+
+    column: str = ""
+    separator: str | None = None
+    flags: tuple[str, ...] = ()
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and name of each column."""
+        if self.flags:
+            return [(GROUP_FLAG, name) for name in self.flags]
+        return [(GROUP_LIST if self.separator is None else GROUP_TEXT, self.column)]
+
+    def names(self) -> list[str]:
+        """The columns."""
+        return [name for _, name in self.roles()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonColumns(ByRole):
     """Names of the columns of a comparison log; exactly one of `outcome` and `winner` is set.
 
@@ -199,7 +234,9 @@ class ComparisonColumns(ByRole):
         event: identity of the event; rows with the same user, pair and event are copies.
         words: texts of `outcome` for +1, -1 and 0; with `winner`: texts beside the items' names,
             instead of the word `tie`.
-        group: the public group of a row, such as its language; None: there are no groups.
+        group: the public group of a row, such as its language; None: there are no groups, or they
+            overlap.
+        sets: where a row says in which groups it is, if groups overlap; None: they do not.
         weight: column with how much a row counts; None: all count alike.
         most_units: the largest weight, in integer units (`privacy.units.UNITS`); 0 without weights.
         first: the item that was shown first; None: that is no covariate.
@@ -217,6 +254,7 @@ class ComparisonColumns(ByRole):
     event: str | None
     words: Words | None = None
     group: str | None = None
+    sets: GroupSets | None = None
     weight: str | None = None
     most_units: int = 0
     first: str | None = None
@@ -241,6 +279,7 @@ class ComparisonColumns(ByRole):
         named = [field.name for field in fields(self) if field.name not in of_cells]
         chosen = [(name, getattr(self, name)) for name in named]
         chosen += [(PAIR, name) for name, _, _ in self.pairs]
+        chosen += [] if self.sets is None else self.sets.roles()
         chosen += [(FEATURE, name) for each in self.features for name in (each.column, each.right)]
         return [(role, name) for role, name in chosen if isinstance(name, str)]
 
@@ -285,7 +324,8 @@ def _key_of(role: str) -> str:
     elsewhere = {
         FEATURE: "input.features",
         PERSON_FEATURE: "input.person_features",
-        "group": "groups.column",
+        **dict.fromkeys(("group", GROUP_LIST, GROUP_TEXT), "groups.column"),
+        GROUP_FLAG: "groups.columns",
     }
     return elsewhere.get(role, f"input.columns.{role}")
 
@@ -440,6 +480,10 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
         return "holds nothing but nulls; write real values, or name another column"
     if role == RANKING:
         return _list_problem(type_)
+    if role in GROUP_HINTS and (problem := _problem_of_groups(role, type_)):
+        return problem
+    if role in (GROUP_LIST, GROUP_FLAG):
+        return None
     if pa.types.is_integer(type_) or is_text(type_):
         return None
     if role in MAYBE_FLOATS and pa.types.is_floating(type_):
@@ -461,6 +505,35 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
     if role == OUTCOME:
         return f"has type {type_}; outcomes are integers: +1 left won, -1 right won, 0 tie"
     return f"has type {type_}; it must hold integers or text, so cast it when you write the file"
+
+
+GROUP_HINTS = {  # roles of groups, and what another type of the column needs
+    "group": "holds lists, so a row may be in several groups: add groups.most, the most of them",
+    GROUP_LIST: (
+        "holds no lists; where a text names several groups, set groups.separator, and where each"
+        " group has a column of true and false, list them under groups.columns"
+    ),
+    GROUP_TEXT: "is no text that a separator divides; remove groups.separator",
+    GROUP_FLAG: "holds neither true and false nor 1 and 0; write these, or name another column",
+}
+
+
+def _problem_of_groups(role: str, type_: pa.DataType) -> str | None:
+    """Say why a column cannot say in which groups a row is; None: it can, or `role` is "group" and
+    the rules of all columns decide."""
+    listed = is_list(type_)
+    inner = type_.value_type if listed else type_
+    named = is_text(inner) or pa.types.is_integer(inner) or pa.types.is_null(inner)
+    flagged = pa.types.is_boolean(type_)
+    if role == "group" and flagged:
+        return "holds true and false: list such columns under groups.columns, and set groups.most"
+    fits = {
+        "group": not listed,
+        GROUP_LIST: listed and named,
+        GROUP_TEXT: is_text(type_),
+        GROUP_FLAG: not listed and (flagged or named or pa.types.is_floating(type_)),
+    }[role]
+    return None if fits else GROUP_HINTS[role]
 
 
 def _list_problem(type_: pa.DataType) -> str | None:

@@ -9,6 +9,7 @@ import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -119,6 +120,24 @@ def add_cells(counts: Counts, cells: Cells, weight: Weight) -> None:
         counts += np.bincount(cells, weight, minlength=len(counts)).astype(np.int64)
 
 
+def each_group(counts: Counts, rows: Comparisons) -> Iterator[tuple[Counts, Comparisons]]:
+    """Counts and the rows that they count; of groups that overlap, group by group and the whole.
+
+    Args:
+        counts: of groups that overlap, shape (g + 1, ...), of which the last is the whole.
+        rows: rows of one batch.
+    """
+    if rows.sets is None:
+        yield counts, rows
+        return
+    bare = replace(rows, sets=None)
+    for group, of_group in enumerate(counts[:-1]):
+        inside = np.flatnonzero(rows.sets >> np.uint64(group) & np.uint64(1))
+        if len(inside):
+            yield of_group, bare.take(inside)
+    yield counts[-1], bare
+
+
 class _CountsFn(ArraySumFn):
     """Sum of integer arrays."""
 
@@ -136,7 +155,8 @@ class WinCountsFn(_CountsFn):
         return (*self._groups, self._n_items)
 
     def add_input(self, counts: Counts, rows: Comparisons) -> Counts:
-        add_wins(counts, rows, self._ties)
+        for each, mine in each_group(counts, rows):
+            add_wins(each, mine, self._ties)
         return counts
 
 
@@ -148,7 +168,8 @@ class PairCountsFn(_CountsFn):
         return (*self._groups, self._n_items, self._n_items)
 
     def add_input(self, counts: Counts, rows: Comparisons) -> Counts:
-        add_pairs(counts, rows, self._ties)
+        for each, mine in each_group(counts, rows):
+            add_pairs(each, mine, self._ties)
         return counts
 
 
@@ -160,7 +181,8 @@ class TieCountsFn(_CountsFn):
         return (*self._groups, 2, self._n_items, self._n_items)
 
     def add_input(self, counts: Counts, rows: Comparisons) -> Counts:
-        add_outcomes(counts, rows)
+        for each, mine in each_group(counts, rows):
+            add_outcomes(each, mine)
         return counts
 
 

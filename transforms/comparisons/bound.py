@@ -35,7 +35,7 @@ UNITS_KEPT, SQUARES_KEPT = "units_kept", "squares_kept"  # numbers of a tally
 SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
 # labels of the hashes; `transforms.comparisons.shuffle` has the next
 _EVENT, _ROW, _COPY, _PAIR = range(4)
-CONFLICT = "another row of the same user, pair and event contradicts it"
+CONFLICT = "another row of the same user, pair and event has another result, group or weight"
 
 
 def factored(weight: Units | None, starts: Mask, factors: RowFactors) -> Units:
@@ -98,6 +98,7 @@ class Bounds:
         distinct_pairs: whether at most one row on each pair of items may remain.
         factors: by which the rows of a person are multiplied instead of leaving out those beyond L;
             None: these are left out.
+        most_groups: the most groups in which a row counts, where groups overlap; None: they do not.
         carried: facts that rows carry beside their pair and outcome. All bounds hold across groups:
             they are of a person's rows, and never of those in one group.
     """
@@ -108,6 +109,7 @@ class Bounds:
     per_item_cap: int | None = None
     distinct_pairs: bool = False
     factors: RowFactors | None = None
+    most_groups: int | None = None
     carried: Carried = Carried.NOTHING
 
     @property
@@ -152,7 +154,7 @@ def bound_bucket(
         The rows kept; those of events whose copies contradict each other; confidential tallies.
     """
     tally = {"rows_with_owner": len(rows)}
-    rows, conflicts = one_row_an_event(rows, keyed_hash)
+    rows, conflicts = one_row_an_event(rows, keyed_hash, bounds.most_groups)
     tally["conflicting_rows"] = len(conflicts)
     tally["duplicate_rows"] = tally["rows_with_owner"] - len(rows) - len(conflicts)
     order, starts, priority = _prioritise(rows, keyed_hash)
@@ -188,12 +190,15 @@ def _on_pairs_and_items(
     return rows, priority
 
 
-def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows, OwnedRows]:
+def one_row_an_event(
+    rows: OwnedRows, keyed_hash: KeyedHash, most_groups: int | None = None
+) -> tuple[OwnedRows, OwnedRows]:
     """Merge the copies of each event (owner, pair, event); where copies contradict, set all aside.
 
     Copies with different outcomes, groups, weights or covariates contradict each other. Not just
     any copy may be kept: adding one row must never turn a win into a loss, which would move two
-    counts where the sensitivity allows one.
+    counts where the sensitivity allows one. Where groups overlap, copies in different groups do not
+    contradict each other: they are one answer, in the first `most_groups` of all of their groups.
     """
     if rows.event is None:
         return rows, rows.take(np.empty(0, np.int64))
@@ -202,6 +207,11 @@ def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows,
     rows, first = rows.take(by_event.order), np.ones(len(rows), np.bool_)
     first[by_event.repeats] = False
     run, contradicts = number_runs(first), np.zeros(int(first.sum()), np.bool_)
+    if most_groups is not None and rows.more is not None and len(rows):
+        from hushrank.transforms.common.group_sets import first_groups
+
+        united = np.bitwise_or.reduceat(rows.more, np.flatnonzero(first))
+        rows.more[:] = first_groups(united, most_groups)[run]
     for word in (rows.content, rows.more):  # these words hold a pair's group and outcome
         if word is not None:
             contradicts[run[word != word[first][run]]] = True

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,11 +91,12 @@ def bound_heavy_users(
         yield from _factored(pieces, n_rows, n_slices, bounds, keyed_hash, rows_at_once)
         return
     one_by_one = bounds.max_contributions is None and bounds.per_item_cap is None
+    settled = partial(_settled, pieces, n_slices, bounds, keyed_hash, rows_at_once)
     nothing = _nothing(next(iter(pieces())))
     remaining, owners = nothing, nothing.rows.owner
     for slice_ in range(n_slices):
         on_slice = nothing
-        for ranked, conflicts in _settled(pieces, slice_, n_slices, keyed_hash, rows_at_once):
+        for ranked, conflicts in settled(slice_):
             if conflicts is not None:
                 yield conflicts
             if bounds.distinct_pairs:
@@ -114,12 +116,17 @@ def bound_heavy_users(
 
 
 def _settled(
-    pieces: Pieces, slice_: int, n_slices: int, keyed_hash: KeyedHash, rows_at_once: int
+    pieces: Pieces,
+    n_slices: int,
+    bounds: Bounds,
+    keyed_hash: KeyedHash,
+    rows_at_once: int,
+    slice_: int,
 ) -> Iterator[tuple[_Ranked, Bounded | None]]:
     """Every row of the slice that is no copy of an event, and what was set aside."""
     rows, copies = _collected(pieces, slice_, n_slices, rows_at_once)
     if rows.event is not None:
-        single, conflicts = one_row_an_event(rows, keyed_hash)
+        single, conflicts = one_row_an_event(rows, keyed_hash, bounds.most_groups)
         tally = {"conflicting_rows": len(conflicts)}
         tally["duplicate_rows"] = len(rows) - len(single) - len(conflicts)
         ranked = _Ranked(single, priorities(single, keyed_hash))
@@ -224,10 +231,11 @@ def _factored(
     if bounds.factors is None:
         raise ValueError("no factors are given")
     people = _People(_nothing(next(iter(pieces()))).rows, np.empty(0, np.int64))
+    settled = partial(_settled, pieces, n_slices, bounds, keyed_hash, rows_at_once)
     for first_time in (True, False):
         for slice_ in range(n_slices):
             on_slice = _nothing(next(iter(pieces())))
-            for ranked, conflicts in _settled(pieces, slice_, n_slices, keyed_hash, rows_at_once):
+            for ranked, conflicts in settled(slice_):
                 if conflicts is not None and first_time:
                     yield conflicts
                 on_slice = _first_on_pairs(on_slice.and_(ranked))

@@ -27,13 +27,13 @@ from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.catalogue import GroupCodes
 from hushrank.transforms.common.encode import Comparisons, Outcomes
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.common.sorting import Mask, Order, Words
+from hushrank.transforms.common.sorting import Mask, Order, Words, new_run
 from hushrank.transforms.storage.spill_file import Place, Spill, SpillFile, further
 
 # Label of the hash that makes owners of pairs; `transforms.comparisons.bound` has labels 0 to 3
 OWNER_LABEL = 4
 WORDS, WORDS_WITH_EVENT = 3, 6  # a row: owner, owner, content; then event, event, place
-# One more word, the last one, is the row's weight or its covariates, as the job has it.
+# One more word, the last one, is the row's weight, covariates or set of groups, as the job has it.
 # Group, low item, high item and outcome + 1 share the content word.
 _ITEM_BITS, _OUTCOME_BITS = 27, 2  # the group has the 8 bits above them
 _UNGROUPED = np.uint64((1 << (2 * _ITEM_BITS + _OUTCOME_BITS)) - 1)
@@ -50,6 +50,7 @@ class Carried(Flag):
     GROUPS = auto()
     WEIGHTS = auto()  # in the word after all others
     COVARIATES = auto()  # likewise: no job has both
+    SETS = auto()  # sets of groups that overlap, likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,9 @@ class OwnedRows:
     """Comparisons in canonical orientation, with the person to whom each belongs.
 
     Attributes:
-        words: shape (3, m), or (6, m) if rows carry an event, and one more if they have weights or
-            covariates (no job has both). A
-            word is a row of this array: one `take` moves them all, and each is contiguous for
-            everything else.
+        words: shape (3, m), or (6, m) if rows carry an event, and one more if they have weights,
+            covariates or sets of groups (no job has two of these). A word is a row of this array:
+            one `take` moves them all, and each is contiguous for everything else.
     """
 
     words: Words
@@ -113,7 +113,10 @@ class OwnedRows:
 
     @property
     def more(self) -> Words | None:
-        """Weights, or covariates as they speak for the lower item, shape (m,); None: neither."""
+        """Weights, sets of groups, or covariates as they speak for the lower item, shape (m,).
+
+        None: none of these.
+        """
         without = len(self.words) in (WORDS, WORDS_WITH_EVENT)
         return None if without else self.words[-1]
 
@@ -157,6 +160,7 @@ def comparisons_of(
         group=_group_of(content) if Carried.GROUPS in carried else None,
         weight=more.view(np.int64) if more is not None and Carried.WEIGHTS in carried else None,
         covariates=more if Carried.COVARIATES in carried else None,
+        sets=more if Carried.SETS in carried else None,
     )
 
 
@@ -190,6 +194,7 @@ def own(
     swapped = (rows.left > rows.right).view(np.int8)
     outcome = rows.outcome * (1 - 2 * swapped)
     more = rows.covariates if rows.weight is None else rows.weight.view(np.uint64)
+    more = rows.sets if more is None else more
     n_words = words_of_row(event=rows.event is not None, more=more is not None)
     words = np.empty((n_words, len(rows)), np.uint64)
     content = words[2]
@@ -211,6 +216,17 @@ def own(
     if more is not None:
         words[-1] = more
     return OwnedRows(words)
+
+
+def rows_in_several_groups(rows: OwnedRows) -> int:
+    """Count rows whose owner has the same pair and outcome in another group too. Confidential."""
+    bare, group = rows.content & _UNGROUPED, rows.group
+    order = np.lexsort((group, bare, *rows.owner_words))
+    if not len(order):
+        return 0
+    starts = np.flatnonzero(new_run(*(word[order] for word in (*rows.owner_words, bare))))
+    least, most = (each.reduceat(group[order], starts) for each in (np.minimum, np.maximum))
+    return int(np.diff(starts, append=len(order))[least < most].sum())
 
 
 def words_of_row(*, event: bool, more: bool) -> int:

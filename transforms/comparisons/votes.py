@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.transforms.common.encode import Sifted, missing, pseudonyms
+from hushrank.transforms.common.encode import UNLISTED_ITEM, Sifted, missing, pseudonyms
 from hushrank.transforms.common.schema import ComparisonColumns, to_numpy
 from hushrank.transforms.common.sorting import Mask, Order, Words, new_run, order_leading
 from hushrank.transforms.comparisons.shuffle import OwnedRows, words_of_row
@@ -26,7 +26,8 @@ from hushrank.transforms.comparisons.shuffle import OwnedRows, words_of_row
 # Reasons for which rows of test answers and rankings are set aside that are no answer at all.
 NO_ANSWER = ("null answer", "null rank", "null ranking", "empty ranking", "no item has a rank")
 _OF_PEOPLE = b"hr-votes"  # first word of a blob of `PeopleRows`; no Arrow stream begins so
-REFUSED = np.uint64(3)  # content of no comparison: outcomes are 0, 1 and 2 there
+# Contents of no comparison: outcomes are 0, 1 and 2 there. The second is of an unlisted item.
+REFUSED, REFUSED_ITEM = np.uint64(3), np.uint64(7)
 
 Counts = NDArray[np.int64]
 
@@ -38,11 +39,13 @@ class Votes:
     Attributes:
         fit: number of people who say that their rows fit.
         unfit: number of people who say that theirs do not.
+        unlisted: number of people of whose rows one names an item that is not listed.
         refusals: number of refusals among the rows.
     """
 
     fit: int
     unfit: int
+    unlisted: int
     refusals: int
 
 
@@ -55,12 +58,15 @@ class PeopleRows:
     Attributes:
         first, second: shape (m,), the two words of each person's pseudonym; nobody is there twice.
         fit, unfit: shape (m,), numbers of their rows.
+        unlisted: shape (m,), number of those rows, among the unfit ones, that name an item which is
+            not listed.
     """
 
     first: Words
     second: Words
     fit: Counts
     unfit: Counts
+    unlisted: Counts
 
     def __len__(self) -> int:
         return len(self.first)
@@ -68,7 +74,7 @@ class PeopleRows:
     @classmethod
     def none(cls) -> PeopleRows:
         """The rows of nobody."""
-        return cls(*np.zeros((2, 0), np.uint64), *np.zeros((2, 0), np.int64))
+        return cls(*np.zeros((2, 0), np.uint64), *np.zeros((3, 0), np.int64))
 
     @classmethod
     def merged(cls, parts: Sequence[PeopleRows]) -> PeopleRows:
@@ -78,17 +84,18 @@ class PeopleRows:
             return held[0]
         together = (
             np.concatenate([getattr(part, name) for part in parts])
-            for name in ("first", "second", "fit", "unfit")
+            for name in ("first", "second", "fit", "unfit", "unlisted")
         )
         return cls(*together).each_once()
 
     def each_once(self) -> PeopleRows:
         """Rows with each person once, even if a person was there several times."""
         order, places = _runs(self.first, self.second)
-        once, fit, unfit = order[places], self.fit, self.unfit
+        once, counts = order[places], (self.fit, self.unfit, self.unlisted)
         if len(once):
-            fit, unfit = (np.add.reduceat(counts[order], places) for counts in (fit, unfit))
-        return PeopleRows(self.first[once], self.second[once], fit, unfit)
+            fit, unfit, unlisted = (np.add.reduceat(each[order], places) for each in counts)
+            return PeopleRows(self.first[once], self.second[once], fit, unfit, unlisted)
+        return PeopleRows(self.first[once], self.second[once], *counts)
 
     def n_fit(self, *, whole: bool = False) -> int:
         """Count the people who say "fits": some of their rows do, and at least as many as do not.
@@ -108,7 +115,8 @@ class PeopleRows:
         place = (self.second % np.uint64(n_partitions)).astype(np.int64)
         for partition in np.unique(place).tolist():
             mine = place == partition
-            counts = (each[mine].view(np.uint64) for each in (self.fit, self.unfit))
+            numbers = (self.fit, self.unfit, self.unlisted)
+            counts = (each[mine].view(np.uint64) for each in numbers)
             words = np.concatenate([self.first[mine], self.second[mine], *counts])
             yield partition, int(mine.sum()), _OF_PEOPLE + words.tobytes()
 
@@ -117,8 +125,8 @@ def people_of_blob(blob: bytes) -> PeopleRows | None:
     """Read what `PeopleRows.blobs` made; None if the blob holds something else."""
     if not blob.startswith(_OF_PEOPLE):
         return None
-    first, second, fit, unfit = np.frombuffer(blob[len(_OF_PEOPLE) :], np.uint64).reshape(4, -1)
-    return PeopleRows(first, second, fit.view(np.int64), unfit.view(np.int64))
+    first, second, *counts = np.frombuffer(blob[len(_OF_PEOPLE) :], np.uint64).reshape(5, -1)
+    return PeopleRows(first, second, *(each.view(np.int64) for each in counts))
 
 
 def people_of_rows(
@@ -149,7 +157,8 @@ def people_of_rows(
     owner = pseudonyms(column.take(pa.array(places)), keyed_hash)
     whole = (valid[known].astype(np.int64), unfit[known].astype(np.int64))
     fit, not_fit = (np.add.reduceat(each, places) for each in whole)
-    people = PeopleRows(owner[:, 0].copy(), owner[:, 1].copy(), fit, not_fit)
+    none = np.zeros_like(fit)  # unlisted items are counted in comparisons alone
+    people = PeopleRows(owner[:, 0].copy(), owner[:, 1].copy(), fit, not_fit, none)
     return people.each_once()
 
 
@@ -163,15 +172,19 @@ def refusals(
         columns: roles of the columns, with the one that says whose row it is.
         keyed_hash: the run's secret hash, which makes pseudonyms.
     """
-    more = columns.weight is not None or columns.n_covariates > 0
+    more = columns.weight is not None or columns.n_covariates > 0 or columns.sets is not None
     words = words_of_row(event=columns.event is not None, more=more)
     if rejects is None or columns.user is None:
         return OwnedRows(np.empty((words, 0), np.uint64))
-    (batch,) = rejects.select([columns.user]).combine_chunks().to_batches()
+    told = [columns.user, *({"reason"} & {*rejects.schema.names})]
+    (batch,) = rejects.select(told).combine_chunks().to_batches()
     known = pa.array(~missing(batch, columns.user))
     owner = pseudonyms(batch[columns.user].filter(known), keyed_hash)
     rows = np.zeros((words, len(owner)), np.uint64)
     rows[:2], rows[2] = owner.T, REFUSED
+    if len(told) > 1:
+        named = to_numpy(pc.equal(batch["reason"].filter(known), UNLISTED_ITEM))
+        rows[2][named] = REFUSED_ITEM
     return OwnedRows(rows)
 
 
@@ -191,11 +204,12 @@ def votes_of(pieces: Iterable[OwnedRows]) -> Votes:
     for rows in pieces:
         people = PeopleRows.merged([people, _people_in(rows)])
     fit = people.n_fit()
-    return Votes(fit, len(people) - fit, int(people.unfit.sum()))
+    unlisted = int(np.count_nonzero(people.unlisted))
+    return Votes(fit, len(people) - fit, unlisted, int(people.unfit.sum()))
 
 
 def _are_refusals(rows: OwnedRows) -> Mask:
-    refused: Mask = rows.content == REFUSED
+    refused: Mask = (rows.content & REFUSED) == REFUSED
     return refused
 
 
@@ -204,10 +218,13 @@ def _people_in(rows: OwnedRows) -> PeopleRows:
     order, places = _runs(*rows.owner_words)
     once, n_rows = order[places], np.diff(places, append=len(order))
     refused, n_refused = _are_refusals(rows), np.zeros(len(places), np.int64)
+    unlisted = np.zeros(len(places), np.int64)
     if refused.any():
         n_refused = np.add.reduceat(refused[order].astype(np.int64), places)
+        named = rows.content[order] == REFUSED_ITEM
+        unlisted = np.add.reduceat(named.astype(np.int64), places)
     first, second = (words[once] for words in rows.owner_words)
-    return PeopleRows(first, second, n_rows - n_refused, n_refused)
+    return PeopleRows(first, second, n_rows - n_refused, n_refused, unlisted)
 
 
 def _runs(first: Words, second: Words) -> tuple[Order, Order]:

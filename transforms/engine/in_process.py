@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,11 +23,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from hushrank.transforms import system
+
 T = TypeVar("T")
 
 _END: Final = object()
-MAX_LOCAL_WORKERS = 4  # each needs some 150 MB; only numpy and Arrow run in parallel
+FEW_WORKERS = 4  # of a process that plans no memory for them; each needs some 150 MB
 _choice: list[bool] = []  # choice of this process, because graphs subclass one Beam or the other
+_workers: list[int] = []  # number of workers of the graph that runs; empty: nobody stated it
 
 
 def ahead(elements: Iterator[T]) -> Iterator[T]:
@@ -45,8 +47,18 @@ def ahead(elements: Iterator[T]) -> Iterator[T]:
 
 
 def local_workers() -> int:
-    """Number of workers: one a processor, but no more than the planned memory allows."""
-    return min(os.cpu_count() or 1, MAX_LOCAL_WORKERS)
+    """Number of workers: as stated by `with_workers`, or one a processor but few."""
+    return _workers[-1] if _workers else min(system.processors(), FEW_WORKERS)
+
+
+@contextmanager
+def with_workers(number: int) -> Iterator[None]:
+    """Graphs that are built and run in this block have so many workers."""
+    _workers.append(number)
+    try:
+        yield
+    finally:
+        _workers.pop()
 
 
 def choose() -> None:

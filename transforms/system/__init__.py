@@ -21,6 +21,8 @@ else:
     from hushrank.transforms.system.posix import Access as Access
     from hushrank.transforms.system.posix import MemoryBound as MemoryBound
 
+from hushrank.transforms.system.quotas import processors as processors
+
 # Files.
 open_descriptor = _system.open_descriptor
 read_at = _system.read_at

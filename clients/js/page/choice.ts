@@ -4,20 +4,6 @@ import { concordance, flipProbability, shareOf, threshold } from "./hushrank.js"
 import { make, type Words } from "./dom.js";
 import type { Survey } from "./survey.js";
 
-const STEPS = 100;
-
-/** Epsilons of the slider: evenly spaced by ratio, of three digits, within the range. */
-export function epsilonAt(step: number, low: number, high: number): number {
-  if (step <= 0) return low;
-  if (step >= STEPS) return high;
-  const epsilon = Number((low * (high / low) ** (step / STEPS)).toPrecision(3));
-  return Math.min(Math.max(epsilon, low), high);
-}
-
-function stepOf(epsilon: number, low: number, high: number): number {
-  return high > low ? Math.round((STEPS * Math.log(epsilon / low)) / Math.log(high / low)) : 0;
-}
-
 /** Probability with which an answer that is sent is not the true one. */
 export function chanceOfChange(survey: Survey, epsilon: number): number {
   switch (survey.mode) {
@@ -53,42 +39,53 @@ function wholeOf(survey: Survey, epsilon: number): number {
   return each ? survey.questions * epsilon : epsilon;
 }
 
-/** A slider, or where one epsilon is for all a sentence; and what the chosen epsilon means. */
+/** The chances of a change at each level, with as many digits as tell the levels apart. */
+function chances(survey: Survey, words: Words): string[] {
+  const shares = survey.epsilon.levels.map((epsilon) => chanceOfChange(survey, epsilon));
+  const written = (more: number) => shares.map((share) => words.percent(share, more));
+  const apart = [0, 1, 2].find((more) => new Set(written(more)).size === shares.length);
+  return written(apart ?? 3);
+}
+
+/** A few levels, or where one epsilon is for all a sentence; and what the chosen epsilon means. */
 export function chooser(
   survey: Survey,
   chosen: { epsilon: number },
   words: Words,
 ): HTMLElement {
-  const { low, high } = survey.epsilon;
-  const explained = make("div", { class: "meaning", id: "meaning" });
-  const slider = make("input", {
-    type: "range",
-    id: "epsilon",
-    min: "0",
-    max: String(STEPS),
-    value: String(stepOf(chosen.epsilon, low, high)),
-    "aria-describedby": "meaning",
-  });
+  const { levels } = survey.epsilon;
+  const explained = make("div", { class: "meaning", id: "meaning", "aria-live": "polite" });
   const explain = () => {
     const sentences = meaning(survey, chosen.epsilon, words);
     explained.replaceChildren(...sentences.map((text) => make("p", {}, text)));
-    slider.setAttribute("aria-valuetext", sentences[0] as string);
   };
-  slider.addEventListener("input", () => {
-    chosen.epsilon = epsilonAt(slider.valueAsNumber, low, high);
-    explain();
-  });
   explain();
   const heading = make("h2", {}, words.say("choice_heading"));
-  if (low === high) {
+  if (levels.length === 1) {
     return make("section", { class: "choice" }, heading, make("p", {}, words.say("fixed")), explained);
   }
-  const ends = make(
-    "p",
-    { class: "ends", "aria-hidden": "true" },
-    make("span", {}, words.say("more_private")),
-    make("span", {}, words.say("more_exact")),
-  );
-  const label = make("label", { for: "epsilon" }, words.say("slider"));
-  return make("section", { class: "choice" }, heading, label, slider, ends, explained);
+  const changed = survey.mode === "mallows" ? "level_swapped" : "level_flipped";
+  const ends = new Map([
+    [levels[0], words.say("more_private")],
+    [levels[levels.length - 1], words.say("more_exact")],
+  ]);
+  const percents = chances(survey, words);
+  const options = levels.map((epsilon, place) => {
+    const radio = make("input", {
+      type: "radio",
+      name: "epsilon",
+      value: String(epsilon),
+      checked: epsilon === chosen.epsilon,
+      change: () => {
+        chosen.epsilon = epsilon;
+        explain();
+      },
+    });
+    const percent = percents[place] as string;
+    const end = ends.get(epsilon);
+    const text = words.say(changed, { percent });
+    return make("label", {}, radio, " ", end === undefined ? text : `${text} (${end})`);
+  });
+  const group = make("fieldset", { class: "levels" }, make("legend", {}, words.say("slider")), ...options);
+  return make("section", { class: "choice" }, heading, group, explained);
 }

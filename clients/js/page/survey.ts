@@ -32,8 +32,8 @@ export interface Survey {
   pairs?: [number, number, number][];
   /** Items that are put in order. */
   shown: number;
-  /** The choice of an epsilon; low = high: there is none. */
-  epsilon: { low: number; high: number; start: number };
+  /** The epsilons among which a person chooses, ascending; one: there is no choice. */
+  epsilon: { levels: number[]; start: number };
   hide: "order" | "items";
   noIsRight: string[];
   tokens: boolean;

@@ -24,6 +24,7 @@ import base64
 import difflib
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,17 +39,18 @@ from jinja2 import Environment, StrictUndefined
 from hushrank.flows.config.collect import CollectConfig
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.items import rows_of
-from hushrank.flows.config.privacy import RankingChoice
+from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.random_pairs import Hide, n_pairs
+from hushrank.privacy.units import Levels
 from hushrank.transforms.common.plain_text import read_cell
 from hushrank.transforms.storage.places import write_whole
 
-BUILT_IN = ("de", "en")
+BUILT_IN = ("de", "en", "es", "fr", "pt")
 ITEMS = "items"
 OF_ABOUT = frozenset({"asker", "privacy_notice", "closes", "closed"})  # said with collect.about
 MOST_CHARACTERS = 5_000
@@ -100,7 +102,7 @@ def texts_of(config: SurveyConfig) -> dict[str, PageTexts]:
         if missing:
             raise ConfigError(
                 f"{where}: {language}: lacks {', '.join(missing)}; hushrank has texts in"
-                f" {' and '.join(BUILT_IN)}, another language needs all of them"
+                f" {', '.join(BUILT_IN)}; another language needs all of them"
             )
     return pages
 
@@ -204,6 +206,7 @@ def page_headers(url: str) -> dict[str, str]:
 
 
 SCHEMA = 1  # version of survey.json, and of what the page sends
+OFFERED = 4  # epsilons of a range among which people choose
 USUAL_EPSILON = 1.0
 
 
@@ -227,6 +230,17 @@ def mode_of(config: SurveyConfig) -> str:
     return "ranked-pairs" if collect_of(config).ranks(config.input) else "pairs"
 
 
+def offered_levels(privacy: PrivacyConfig) -> Levels:
+    """The few epsilons that the page offers: a choice among many would tell people apart.
+
+    Of a range they are its ends and two levels between them, at equal ratios.
+    """
+    levels = privacy.levels()
+    if privacy.epsilon_levels is not None or len(levels) <= OFFERED:
+        return levels
+    return tuple(levels[round(k * (len(levels) - 1) / (OFFERED - 1))] for k in range(OFFERED))
+
+
 def page_settings(config: SurveyConfig, pages: dict[str, PageTexts]) -> str:
     """Build the text of `survey.json`.
 
@@ -236,10 +250,9 @@ def page_settings(config: SurveyConfig, pages: dict[str, PageTexts]) -> str:
     """
     collect, items, privacy = collect_of(config), config.items, config.privacy
     names, labels = items.catalogue.names, items.labels()
-    low, high = privacy.epsilon_range or (privacy.epsilon or 0.0, privacy.epsilon or 0.0)
-    if privacy.epsilon is not None:
-        low = high = privacy.epsilon
-    start = collect.start_epsilon or min(max(USUAL_EPSILON, low), high)
+    levels = offered_levels(privacy)
+    wanted = math.log(collect.start_epsilon or USUAL_EPSILON)
+    start = min(levels, key=lambda each: abs(math.log(each) - wanted))
     content = {
         "schema": SCHEMA,
         "survey": config.name,
@@ -250,7 +263,7 @@ def page_settings(config: SurveyConfig, pages: dict[str, PageTexts]) -> str:
         "questions": _questions(config, len(names)),
         **_pairs(config, names),
         "shown": collect.items_shown(len(names)),
-        "epsilon": {"low": low, "high": high, "start": start},
+        "epsilon": {"levels": levels, "start": start},
         "hide": privacy.hide.value,
         "noIsRight": list(collect.no_is_right),
         "tokens": collect.tokens,

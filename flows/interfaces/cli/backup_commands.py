@@ -17,6 +17,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.cli.arguments import ConfigPath
 from hushrank.flows.terminal import Console
 from hushrank.transforms import system
+from hushrank.transforms.common.local_files import home_path
 
 if TYPE_CHECKING:
     from hushrank.flows.config.survey import SurveyConfig
@@ -104,7 +105,7 @@ def _place_argument(text: str) -> Place:
         )
     if unfit := system.unfit_name(text):
         raise ConfigError(f"PLACE: {text}: {unfit}; name another place.")
-    return Path(os.path.abspath(Path(text).expanduser()))
+    return Path(os.path.abspath(home_path(text)))
 
 
 def _say(text: str) -> None:
@@ -134,7 +135,7 @@ def clean(config: ConfigPath, really: Delete = False, end_stream: EndStream = No
     """
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.nights.retention import BY_A_RULE, delete, kept_streams, overdue
-    from hushrank.flows.run.context import ledger_of
+    from hushrank.flows.run.context import ledger_of, record_access
     from hushrank.transforms.storage.places import is_cloud
 
     checked, now = load_config(config), datetime.now(UTC)
@@ -143,7 +144,10 @@ def clean(config: ConfigPath, really: Delete = False, end_stream: EndStream = No
         _end(checked, ledger, end_stream, really=really)
         return
     by_a_rule = is_cloud(str(checked.confidential)) and not really
-    found = [] if by_a_rule else (delete if really else overdue)(checked, ledger, now)
+    found = [] if by_a_rule else overdue(checked, ledger, now)
+    if really and found:
+        record_access(checked, "clean --delete")
+        found = delete(checked, ledger, now)
     for each in found:
         verb = "Deleted" if really else "Would delete"
         _say(f"{verb} {each.path}, of {each.since.date()}")
@@ -165,7 +169,11 @@ def clean(config: ConfigPath, really: Delete = False, end_stream: EndStream = No
 
 def _end(config: SurveyConfig, ledger: Ledger, stream_id: str, *, really: bool) -> None:
     from hushrank.flows.nights.retention import end_stream
+    from hushrank.flows.run.context import record_access
 
+    if really:
+        end_stream(config, ledger, stream_id, really=False)  # raises what is wrong with the id
+        record_access(config, f"clean --end-stream {stream_id} --delete")
     stream = end_stream(config, ledger, stream_id, really=really)
     drawn = f"{stream.drawn} of {stream.span.nights} nights were drawn"
     if really:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,11 +14,14 @@ from rich.text import Text
 
 from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.interfaces.cli.arguments import AsJson
+from hushrank.flows.report.svg import PICTURES, Shape
 from hushrank.flows.terminal import Console, print_records
 from hushrank.transforms import system
 from hushrank.transforms.common.local_files import open_to_write, require_regular
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from hushrank.flows.release.release import Release
     from hushrank.flows.report.changes import Changes
     from hushrank.transforms.storage.places import Place
@@ -34,18 +38,26 @@ FOUND: dict[str, Literal["holds", "WRONG", "unproved", "newer"]] = {
 GOOD = "Nothing is wrong. Claims marked unproved cannot be checked from these files by any program."
 BAD = "This release fails verification: do not rely on it."
 NEWER = "Not judged: this release is of a newer format. Verify it with a newer version of hushrank."
-PAGE = ".html"
+PAGE, PDF, CSV = ".html", ".pdf", ".csv"
+FONTS_ADVICE = "Install the Noto fonts and export again, or write an .svg file."
+CHARTS = (*PICTURES, PDF)
 
 
 class TableKind(StrEnum):
     """A table of a release."""
 
     RANKING = "ranking"
+    COUNTS = "counts"
+    CODEBOOK = "codebook"
     ABILITIES = "abilities"
     DIF = "dif"
 
 
 NOTHING = {
+    TableKind.COUNTS: (
+        "--table counts: these releases hold no noisy count of an item or a pair. Releases of"
+        " methods that count comparisons or rankings do."
+    ),
     TableKind.ABILITIES: (
         "--table abilities: none of these releases has abilities by raw score. Releases of method:"
         " totals have them where anything can be learned."
@@ -61,7 +73,10 @@ Sources = Annotated[
     typer.Argument(metavar="SURVEY.YAML...", help="YAML files of jobs, or their output folders."),
 ]
 Plot = Annotated[
-    Path | None, typer.Option(help="Draw ranks over time into this file, .svg or .png.")
+    Path | None,
+    typer.Option(
+        help="Draw ranks over time into this file, .svg or .png; of one release, its ranking."
+    ),
 ]
 Since = Annotated[
     str | None,
@@ -75,16 +90,28 @@ Verify = Annotated[
 Out = Annotated[
     Path,
     typer.Option(
-        "--out", help="The file: .csv, .parquet or .json; .html: one release's report, drawn again."
+        "--out",
+        help="The file: .csv, .parquet or .json; .png, .svg or .pdf: a chart of one release for"
+        " slides; .html: its report, drawn again.",
     ),
 ]
+ShapeOf = Annotated[Shape, typer.Option("--shape", help="Sides of a chart: wide is 16:9.")]
+Excel = Annotated[
+    bool,
+    typer.Option(
+        "--excel", help="Begin a .csv file with the mark by which Excel knows its letters (UTF-8)."
+    ),
+]
+Dark = Annotated[bool, typer.Option("--dark", help="Draw a chart in light colours on dark paper.")]
 OneRelease = Annotated[
     str | None, typer.Option("--release", help="Export only the release whose id begins with this.")
 ]
 TableOf = Annotated[
     TableKind,
     typer.Option(
-        "--table", help="ranking; or of a test: abilities by raw score, or dif: items by group."
+        "--table",
+        help="ranking; counts: with their noise; codebook: what each column means; of a test:"
+        " abilities by raw score, dif: items by group.",
     ),
 ]
 OneSource = Annotated[
@@ -163,7 +190,8 @@ def history(
     if as_json:
         _print_json(releases, left_out, plot, changes, breaks, late)
     elif plot is not None:
-        _say(f"Ranks over time: {plot}")
+        one = "The ranking, because there is one release so far"
+        _say(f"{one if len(releases) == 1 else 'Ranks over time'}: {plot}")
 
 
 def _say_alarms(releases: Sequence[Release]) -> None:
@@ -291,43 +319,102 @@ def export(
     out: Out,
     release: OneRelease = None,
     kind: TableOf = TableKind.RANKING,
+    shape: ShapeOf = Shape.WIDE,
+    dark: Dark = False,
+    excel: Excel = False,
 ) -> None:
     """Write the rankings of all releases, or of one, into one table: a row for each item.
 
-    With --table abilities it has a row for each raw score of a test, with --table dif one for each
-    item and pair of groups.
+    With --table counts it has a row for each noisy count of an item or a pair, with the standard
+    deviation of its noise; with --table codebook one for each column of each table; with --table
+    abilities one for each raw score of a test, with --table dif one for each item and pair of
+    groups.
 
-    An --out that ends in .html gets the report of the last release, or of the one that is named.
+    An --out that ends in .png, .svg or .pdf gets a chart for slides of the last release, or of the
+    one that is named. A chart shows as many items as can be read from afar; a PDF has pages for the
+    others. One that ends in .html gets the release's report.
     """
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.history import (
-        abilities_table,
         apart,
-        dif_table,
         export_bytes,
         one_release,
         outputs_of,
-        ranking_table,
         read_history,
         with_own_words,
     )
 
     outputs = outputs_of(sources, load_config)
+    if out.suffix in CHARTS:
+        _check_chart(out)
+    if excel and out.suffix != CSV:
+        raise ConfigError(f"--excel: is for a .csv file, and --out names {out}; leave --excel out")
     releases = read_history(outputs)
     chosen, left_out = apart(releases)
     if release is not None:
         chosen, left_out = [one_release(releases, release)], []
+    if out.suffix in CHARTS:
+        _export_chart(out, with_own_words(chosen[-1], sources, load_config), shape, dark)
+        return
     if out.suffix == PAGE:
         _export_page(out, with_own_words(chosen[-1], sources, load_config), outputs)
         return
-    tables = {TableKind.ABILITIES: abilities_table, TableKind.DIF: dif_table}
-    table = ranking_table(chosen) if kind is TableKind.RANKING else tables[kind](chosen)
+    table = _table_of(kind, chosen)
     if kind in NOTHING and not table.num_rows:
         raise ConfigError(NOTHING[kind])
-    write_whole(out, export_bytes(table, out))
+    write_whole(out, codecs.BOM_UTF8 * excel + export_bytes(table, out))
+    if kind is TableKind.CODEBOOK:
+        _say(f"Wrote {out}: what the {table.num_rows} columns of all tables mean.")
+        return
     of = "1 release" if len(chosen) == 1 else f"{len(chosen):,} releases"
     _say(f"Wrote {out}: {table.num_rows:,} row{'' if table.num_rows == 1 else 's'} of {of}.")
     _say_what_is_left_out(left_out)
+
+
+def _table_of(kind: TableKind, releases: Sequence[Release]) -> pa.Table:
+    from hushrank.flows.release.codebook import codebook_table, counts_table
+    from hushrank.flows.release.history import abilities_table, dif_table, ranking_table
+
+    makers: dict[TableKind, Callable[[Sequence[Release]], pa.Table]] = {
+        TableKind.RANKING: ranking_table,
+        TableKind.COUNTS: counts_table,
+        TableKind.CODEBOOK: lambda _: codebook_table(),
+        TableKind.ABILITIES: abilities_table,
+        TableKind.DIF: dif_table,
+    }
+    return makers[kind](releases)
+
+
+def _check_chart(out: Path) -> None:
+    from hushrank.flows.errors import require
+    from hushrank.flows.report.svg import check_picture
+
+    if out.suffix == PDF:
+        require("pdf", f"--out {out}")
+    else:
+        check_picture(out, "--out")
+
+
+def _export_chart(out: Path, release: Release, shape: Shape, dark: bool) -> None:
+    """Draw the ranking of a release for slides."""
+    from hushrank.flows.report.slide import chart_of, chart_svg, pages_of
+    from hushrank.flows.report.svg import SVG, png_bytes
+
+    pages, complete = [chart_of(release, shape, dark=dark)], True
+    if out.suffix == PDF:
+        from hushrank.flows.report.slide_pdf import charts_pdf
+
+        pages = pages_of(release, shape, dark=dark)
+        content, complete = charts_pdf(pages)
+    else:
+        picture = chart_svg(pages[0])
+        content = picture.encode() if out.suffix == SVG else png_bytes(picture)
+    write_whole(out, content)
+    what = "a chart" if len(pages) == 1 else f"{len(pages)} charts"
+    _say(f"Wrote {out}: {what} of release {release.release_id}.")
+    if not complete:
+        _say(f"Some characters are boxes, because no font of this machine has them. {FONTS_ADVICE}")
+    _say(f"Alternative text: {pages[0].description}")
 
 
 def _export_page(out: Path, release: Release, outputs: list[Place]) -> None:

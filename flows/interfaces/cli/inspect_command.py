@@ -44,7 +44,7 @@ def inspect(
 ) -> None:
     """Show exact numbers about the rows to their holder: rejects, contributions, appearances.
 
-    The output is confidential. The command prints it at the terminal, and stores and spends
+    The output is confidential. The command prints it at the terminal, stores none of it and spends
     nothing. What you see must not decide epsilon, bounds, items or method of a release.
     """
     if not (confidential or sys.stdout.isatty()):
@@ -62,30 +62,37 @@ def inspect(
         from hushrank.flows.methods.registry import load_config
         from hushrank.flows.run.context import Survey
 
-        job, found = inspect_job(Survey(config, load_config(config)), night, reader)
+        command = f"inspect {YES}" if confidential else "inspect"
+        job, found = inspect_job(Survey(config, load_config(config)), night, reader, command)
 
     show_look(console, job.config, night, found)
 
 
-def inspect_job(survey: Survey, night: date | None, reader: Reader) -> tuple[Job, Look]:
+def inspect_job(
+    survey: Survey, night: date | None, reader: Reader, command: str
+) -> tuple[Job, Look]:
     """Check the job and have its rows counted exactly. What is returned is confidential.
 
     Args:
         survey: the configuration.
         night: the day whose rows to look at; None if the configuration selects no nights.
         reader: the child process that reads them.
+        command: what to record in the ledger, before a row is read.
 
     Raises:
+        LedgerError: the access must be recorded, and cannot be.
         ConfigError: the configuration or the input breaks a rule.
         ReadingError: an unforeseen error; its own text may quote a row and is dropped.
     """
     from dataclasses import replace
 
+    from hushrank.flows.run.context import record_access
     from hushrank.flows.run.job import job_to_inspect
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
 
     job = job_to_inspect(survey, night)
+    record_access(survey.config, command, night)
     key = SecretKey.draw(system_bits())  # key of pseudonyms; it lives only as long as this process
     reduction = replace(
         job.reduction(key, job.config.confidential), memory_limit=job.config.memory_limit

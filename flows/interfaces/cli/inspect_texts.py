@@ -47,7 +47,10 @@ def show_look(console: Console, config: SurveyConfig, night: date | None, found:
         _show_people(console, config, found)
         _show_lengths(console, found)
         _show_exposure(console, config, found)
-    console.print(Text("CONFIDENTIAL. Nothing was written, logged or spent.", style="red"))
+    written = "Nothing was written, logged or spent."
+    if config.ledger.records_access:
+        written = "The ledger says who looked and when, and none of this. Nothing was spent."
+    console.print(Text(f"CONFIDENTIAL. {written}", style="red"))
 
 
 def _show_rows(console: Console, found: Look) -> None:
@@ -75,12 +78,20 @@ def _show_people(console: Console, config: SurveyConfig, found: Look) -> None:
     rows = [(f"{noun}, ties left out" if without_ties else noun, f"{all_of_them:,}", "")]
     if found.merged:
         rows.append(_line("duplicates", found.merged, all_of_them))
+    if found.grouped:
+        rows.append(_line("alike but for their group", found.grouped, all_of_them))
     if not found.refuses_rows:
         rows += _by_reason("set aside: ", found.refused, all_of_them)
     if found.most is not None:
         rows.append(_line("dropped by the bounds", found.dropped, all_of_them))
     rows.append(_line("counted", found.kept, all_of_them))
     print_records(console, ("", noun, "share"), rows)
+    if found.grouped:
+        _say(
+            console,
+            "Rows that are alike but for their group may be one answer, written once for each of"
+            " its groups. Then it counts several times: groups.most counts it once in the whole.",
+        )
     if found.people is None:
         _say(
             console,

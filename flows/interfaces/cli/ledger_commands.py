@@ -54,6 +54,10 @@ Total = Annotated[
 KeyOut = Annotated[
     Path, typer.Option("--out", metavar="FILE", help="The new file for the key; it must not exist.")
 ]
+RecordedIn = Annotated[
+    Path | None,
+    typer.Option("--survey", metavar="FILE", help="Job whose ledger records that it was made."),
+]
 TableOut = Annotated[
     Path, typer.Option("--out", metavar="FILE", help="The table: .csv, .json or .parquet.")
 ]
@@ -130,11 +134,17 @@ def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOptio
         console.print(Text(text), soft_wrap=True)
 
 
-def key(out: KeyOut) -> None:
+def key(out: KeyOut, survey: RecordedIn = None) -> None:
     """Make a key that signs the ledger's lines or its terms, and print its public half."""
-    from hushrank.flows.ledger.keys import make_key
+    if survey is not None:
+        from hushrank.flows.methods.registry import load_config
+        from hushrank.flows.run.context import record_access
 
-    typer.echo(make_key(out.expanduser().absolute()), nl=False)
+        record_access(load_config(survey), "ledger key")
+    from hushrank.flows.ledger.keys import make_key
+    from hushrank.transforms.common.local_files import home_path
+
+    typer.echo(make_key(home_path(out).absolute()), nl=False)
 
 
 def export(config: ConfigPath, out: TableOut) -> None:

@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 from rich.text import Text
@@ -45,6 +45,8 @@ from hushrank.flows.terminal import Console, print_everywhere, stop_as_ctrl_c
 from hushrank.transforms.common.plain_text import short, short_message
 
 if TYPE_CHECKING:
+    from hushrank.flows.reading import Reader
+    from hushrank.flows.run.context import Job
     from hushrank.flows.run.stages import Outcome
 
 
@@ -84,9 +86,12 @@ def stop_usage(error: Any, as_json: bool) -> NoReturn:
     text = short(error.format_message(), MOST_USAGE)
     if as_json:
         stop(error, text, 2, as_json)
+    error.format_message = lambda: text
+    if is_plain():
+        error.show()
+        sys.exit(error.exit_code)
     from typer.rich_utils import rich_format_error
 
-    error.format_message = lambda: text
     rich_format_error(error)
     sys.exit(error.exit_code)
 
@@ -209,11 +214,17 @@ def _night(day: str | None) -> date | None:
 def validate(
     config: ConfigPath,
     day: Night = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--files", help="Read all files to their end as well, and list those that are damaged."
+        ),
+    ] = False,
     no_privacy: Annotated[bool, NO_PRIVACY] = False,
     anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check everything that can be checked without reading a row or spending budget.
+    """Check everything that can be checked without counting a row or spending budget.
 
     If the survey is ranked night by night, this checks the files of the next night that is due, or
     of the last earlier night that has files.
@@ -236,6 +247,8 @@ def validate(
         else:
             job = prepare_job(survey, night=night)
         check_worth(job)
+        if whole:
+            _check_whole(job, reader, Console(quiet=as_json))
         job.heads = heads_of(job.files, job.config, reader)
         ledger, inputs = job.ledger, job.planned_inputs
         if job.safe:
@@ -246,11 +259,22 @@ def validate(
                 check_turn(job)
         balance = ledger.balance(inputs)
     if not as_json:
-        show_checks(console, job, balance)
+        show_checks(console, job, balance, whole=whole)
         return
     from hushrank.flows.interfaces.documents.runs import print_document, validate_document
 
-    print_document(validate_document(job, balance, check_notes(job)))
+    print_document(validate_document(job, balance, check_notes(job, whole=whole), whole=whole))
+
+
+def _check_whole(job: Job, reader: Reader, console: Console) -> None:
+    from hushrank.flows.progress import Lines, Progress
+    from hushrank.flows.run.input_files import check_whole
+
+    def say(sentence: str) -> None:
+        console.print(Text(sentence), soft_wrap=True)
+
+    reader.watch = Lines(Progress(job.files), say).told
+    check_whole(job.files, job.config, reader, say)
 
 
 def run(
@@ -414,7 +438,22 @@ class Late(CommandInfo):
         return found
 
 
-class InOrder(TyperGroup):
+class Commands(TyperGroup):
+    """Group of commands."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List each command with its first sentence, which would be cut off, in plain help."""
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [(name, _summary(each.help)) for name, each in found if each is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _summary(text: str | None) -> str:
+    return " ".join((text or "").split("\n\n", 1)[0].split())
+
+
+class InOrder(Commands):
     """Group that lists commands by panel; by default, subgroups such as `ledger` would come
     first."""
 
@@ -437,15 +476,30 @@ class InOrder(TyperGroup):
         return names
 
 
+def is_plain() -> bool:
+    """Whether help and errors are plain lines, without boxes that a screen reader would spell out.
+
+    So they are in a terminal that calls itself dumb, and with TYPER_USE_RICH=0.
+    """
+    return os.environ.get("TERM") == "dumb" or os.environ.get("TYPER_USE_RICH") == "0"
+
+
+MARKUP: Literal["rich"] | None = None if is_plain() else "rich"
 app = typer.Typer(
     name=PROGRAM,
+    rich_markup_mode=MARKUP,
     cls=InOrder,
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # pretty exceptions would print local variables
 )
-ledger_app = typer.Typer(help="Look at a population's privacy budget.", no_args_is_help=True)
+of_group: dict[str, Any] = {
+    "cls": Commands,
+    "no_args_is_help": True,
+    "rich_markup_mode": MARKUP,
+}
+ledger_app = typer.Typer(help="Look at a population's privacy budget.", **of_group)
 app.add_typer(ledger_app, name="ledger", rich_help_panel=KEPT)
-survey_app = typer.Typer(help="Ask people on a page that privatises answers.", no_args_is_help=True)
+survey_app = typer.Typer(help="Ask people on a page that privatises answers.", **of_group)
 app.add_typer(survey_app, name="survey", rich_help_panel=COLLECTING)
 app.registered_commands += [
     Late(name, command, panel)

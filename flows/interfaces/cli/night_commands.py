@@ -154,13 +154,13 @@ def _runner(
             console.print(Text(note, style="yellow"), soft_wrap=True)
             told.add(note)
 
-    def begin(job: Job) -> Perform:
+    def begin(job: Job, reducer: Reducer) -> Perform:
         if job.night is not None:
             console.print(Text(f"Night {job.night}", style="bold"))
-        return StepDisplay(console, job).perform
+        return StepDisplay(console, job, reducer.reader).perform
 
     def directly(job: Job, reducer: Reducer) -> Outcome:
-        return run_job(job, reducer, begin(job), tell)
+        return run_job(job, reducer, begin(job, reducer), tell)
 
     if prefect is False:
         return directly
@@ -177,7 +177,7 @@ def _runner(
             _show_step(console, "prefect", f"shows each run at {pages[0]}/runs")
         from hushrank.flows.nights.flow import run_in_flow
 
-        return run_in_flow(job, reducer, begin(job), tell)
+        return run_in_flow(job, reducer, begin(job, reducer), tell)
 
     return run
 

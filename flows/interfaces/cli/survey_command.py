@@ -35,7 +35,7 @@ DISHES = (
     *("soup", "salad", "pasta", "pizza", "curry", "sushi", "tacos", "burger", "falafel", "risotto"),
     *("ramen", "paella", "lasagne", "gnocchi", "tofu", "stew", "pie", "noodles", "fish", "eggs"),
 )
-CHOSEN = (0.5, 1.0, 1.0, 1.5, 2.0, 2.0, 3.0, 4.0)  # epsilons of eight people
+CHOSEN = (0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0)  # epsilons of eight people
 ANSWERS, SEED, CONNECTIONS = 10, 7, 50
 START_SECONDS = 120.0
 SURVEY = f"""# A made-up survey, whose answers are randomised before they are sent.
@@ -45,7 +45,7 @@ input:
   paths: ["answers/{{date}}/*.parquet"]
   columns: {{left: left, right: right, outcome: outcome, epsilon: epsilon}}
 items: {{names: [{", ".join(DISHES)}]}}
-privacy: {{unit: local, already_private: true, epsilon_range: [0.5, 4]}}
+privacy: {{unit: local, already_private: true, epsilon_levels: [0.5, 1, 2, 4]}}
 method: debiased-rr
 collect: {{folder: answers, questions: {ANSWERS}}}
 output: out
@@ -284,6 +284,7 @@ def tokens(
     from hushrank.flows.collecting.contents import TokenKey, write_tokens
     from hushrank.flows.collecting.survey.settings import collect_of
     from hushrank.flows.run.confidential_folder import check_confidential
+    from hushrank.flows.run.context import record_access
     from hushrank.privacy.randomness import system_bits
 
     checked, bits = _checked(config, anyway=anyway, people=count), system_bits()
@@ -292,6 +293,7 @@ def tokens(
             "collect.tokens: must be true; otherwise the collector accepts answers without a token."
         )
     check_confidential(checked.confidential)
+    record_access(checked, "survey tokens")
     key = TokenKey.of(checked.confidential, bits)
     try:
         write_tokens(out, key, count, bits, page)

@@ -142,10 +142,11 @@ def _data(config: SurveyConfig) -> Iterator[str]:
     named = config.input.columns.model_dump(mode="json", exclude_none=True)
     roles = {role: column for role, column in named.items() if isinstance(column, str)}
     if config.groups is not None:
-        roles["group"] = config.groups.column
+        roles["group"] = ", ".join(config.groups.read)
     if config.schedule.window is not None:
         roles["time"] = config.schedule.window
-    others = [name for name in config.columns().names() if name not in roles.values()]
+    told = {*roles.values(), *(() if config.groups is None else config.groups.read)}
+    others = [name for name in config.columns().names() if name not in told]
     rows = list(roles.items())
     if others:
         rows.append(("items, places, features", ", ".join(others)))

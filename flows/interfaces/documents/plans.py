@@ -34,7 +34,7 @@ class Reached(Record):
         rank_width: number of ranks that an item's 95 % interval spans.
         scale: scale of the scores.
         by_formula: whether all this follows from the method's formula, as it does with more than
-            150 items that are compared in a balanced design, and not from simulated surveys.
+            150 items in a design that is balanced or random, and not from simulated surveys.
     """
 
     method: str
@@ -409,7 +409,7 @@ def _groups(plan: SurveyPlan) -> Iterator[GroupReached]:
     groups = plan.config.groups
     if groups is None:
         return
-    shares = plan.world.shares_of(len(groups.groups()))
+    shares = plan.world.shares_of(groups.groups().parts)
     for name, share, (error, order) in zip(groups.values, shares, plan.boards, strict=False):
         yield GroupReached(name=name, share=share, error=error, order=order)
 

@@ -302,6 +302,8 @@ class PlacedItem(RankedItem):
         surely_above: places in the list whose items this item is reliably better than: `3..7 9`.
         p_best, p_top: chance to be the best, and among the best k, which the release states.
         noise_share: share of privacy noise in the variance of the score, for a night of a stream.
+        se: standard error of the score, which `low` and `high` allow for; null: an end is open.
+        se_noise, se_chance: its parts by noise and by chance; the squares add up; null: not told.
     """
 
     place: str
@@ -463,6 +465,8 @@ class ValidateDocument(Document):
     Attributes:
         night: the night whose files were checked; null: all files were.
         files_found: false if no night has files yet, so that columns were not checked.
+        files_whole: true if all files were read to their end and none is damaged; null: they were
+            not read (`--files`).
         steps: steps of a run.
         cost: cost of one run; null: an unsafe run, which counts against no budget, or a night of a
             stream whose budget pays for it.
@@ -473,17 +477,21 @@ class ValidateDocument(Document):
     command: Literal["validate"] = "validate"
     night: date | None
     files_found: bool
+    files_whole: Literal[True] | None = None
     steps: tuple[StepPlan, ...]
     cost: Cost | None
     notes: tuple[str, ...]
     budget: Budget
 
 
-def validate_document(job: Job, balance: Balance, notes: tuple[str, ...]) -> ValidateDocument:
-    """Build the document of a job that passed every check."""
+def validate_document(
+    job: Job, balance: Balance, notes: tuple[str, ...], *, whole: bool
+) -> ValidateDocument:
+    """Build the document of a job that passed every check; `whole`: also that of all pages."""
     return ValidateDocument(
         night=job.night,
         files_found=bool(job.files),
+        files_whole=True if whole else None,
         steps=tuple(StepPlan(step=step.name, does=step.says(job)) for step in STEPS),
         cost=Cost.of(cost) if job.safe and (cost := job.cost) != FREE else None,
         notes=notes,

@@ -21,6 +21,7 @@ from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.keys import load_signer
 from hushrank.flows.ledger.ledger import Ledger as Books
 from hushrank.flows.ledger.texts import shared_text
+from hushrank.transforms.common.local_files import home_path
 from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.storage.places import CloudPath, is_cloud
 
@@ -71,7 +72,7 @@ class Ledger:
     ) -> None:
         text = os.fspath(path)
         self.path: Path | CloudPath = (
-            CloudPath.parse(text) if is_cloud(text) else Path(text).expanduser().absolute()
+            CloudPath.parse(text) if is_cloud(text) else home_path(text).absolute()
         )
         for key, value in (("epsilon", epsilon), ("lifetime_epsilon", lifetime_epsilon)):
             if value is not None and not (math.isfinite(value) and value > 0):
@@ -172,7 +173,7 @@ class Ledger:
         """
         named = self.guard_keys
         key = named.get("signing_key")
-        signer = None if key is None else load_signer(Path(key).expanduser().absolute())
+        signer = None if key is None else load_signer(home_path(key).absolute())
         return Guards(signer, signer).with_anchor(named.get("anchor"))
 
     def _entries(self) -> Iterator[Any]:

@@ -204,6 +204,7 @@ def inspect(
 
     Raises:
         ConfigError: a keyword, a column or the table breaks a rule.
+        LedgerError: the ledger of a YAML file must record the access, and cannot.
     """
     day = day_of(night, "night") if isinstance(night, str) else night
     if survey is not None:
@@ -221,7 +222,7 @@ def inspect(
 
 def _looked(survey: Survey, night: date | None) -> Inspection:
     with reading.Reader() as reader:
-        job, found = inspect_job(survey, night, reader)
+        job, found = inspect_job(survey, night, reader, "hr.inspect")
     return Inspection(job.config, night, found)
 
 

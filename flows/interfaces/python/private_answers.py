@@ -26,6 +26,7 @@ from hushrank.pipelines.privatize.answers_file import write_private_answers, wri
 from hushrank.privacy.random_pairs import RandomPairs, laws_of_levels
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.epsilons import AnswerBudget, AnswerColumns, EpsilonSource
+from hushrank.transforms.common.local_files import home_path
 from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.common.schema import Columns, InputError
 from hushrank.transforms.engine import in_process
@@ -168,7 +169,7 @@ def _file_of(answers: Any, columns: Columns, folder: Path) -> Iterator[InputFile
             yield file
         return
     try:
-        files = list_files([str(Path(path).expanduser().absolute()) for path in paths])
+        files = list_files([str(home_path(path).absolute()) for path in paths])
     except InputError as error:
         raise ConfigError.from_input(error) from None
     if len(files) != 1:

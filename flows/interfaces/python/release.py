@@ -6,7 +6,6 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -48,7 +47,7 @@ from hushrank.flows.trust.certificate.model import (
     problems_of_certificate,
 )
 from hushrank.privacy.accounting import Spend
-from hushrank.transforms.common.local_files import MostBytes
+from hushrank.transforms.common.local_files import MostBytes, home_path
 from hushrank.transforms.storage.places import CloudPath, Place, is_cloud, read_whole
 
 TEXT_WIDTH = 110
@@ -365,8 +364,8 @@ class Report:
     def _repr_html_(self) -> str:
         """The page in a frame of its own, so that its style does not touch the notebook."""
         return (
-            f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts" width="100%"'
-            f' height="{REPORT_HEIGHT}" style="border:0"></iframe>'
+            f'<iframe title="Report" srcdoc="{escape(self.html)}" sandbox="allow-scripts"'
+            f' width="100%" height="{REPORT_HEIGHT}" style="border:0"></iframe>'
         )
 
 
@@ -472,7 +471,7 @@ def _kept(outputs: Sequence[Place], record: Record) -> Place:
 
 def _place(folder: object) -> Place:
     text = str(folder)
-    return CloudPath.parse(text) if is_cloud(text) else Path(text).expanduser()
+    return CloudPath.parse(text) if is_cloud(text) else home_path(text)
 
 
 def _ranking(record: Record) -> Table:

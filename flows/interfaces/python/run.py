@@ -286,7 +286,7 @@ def running(progress: bool | None, wait: float) -> Iterator[Callable[[Job], Outc
     with Reducer() as reducer:
 
         def execute(job: Job) -> Outcome:
-            perform = StepDisplay(console, job).perform if visible else directly
+            perform = StepDisplay(console, job, reducer.reader).perform if visible else directly
             outcome = run_job(job, reducer, perform, tell if visible else log_note, wait)
             if visible:
                 show_alerts(console, outcome)

@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 from hushrank.transforms.common.schema import (
     DECIMALS,
     LENGTH,
+    LISTS,
     OUTCOME,
-    RANKING,
     TRUTHS,
     WIDE_ITEM,
     WIDE_RANK,
@@ -75,7 +75,7 @@ class Rule:
         played = frozenset(roles)
         type_ = pa.large_binary() if played <= _IDENTITIES else pa.large_string()
         return cls(
-            type=pa.large_list(pa.large_string()) if RANKING in played else type_,
+            type=pa.large_list(pa.large_string()) if played & LISTS else type_,
             has_truths=bool(played & {*TRUTHS}),
             has_fractions=bool(played & _FRACTIONS),
             has_times=bool(played & _TIMES),

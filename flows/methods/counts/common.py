@@ -11,6 +11,13 @@ budget for the whole makes it better from 4 groups on (Laplace: 4 / (1 + 1 / G) 
 2 (Gaussian: 2 / (1 + 1 / G)), and the noise of every group 4 or 2 times as large in variance.
 Groups are what such a release is for, and they are smaller: all of the budget is theirs.
 
+Groups that overlap: the sum of all groups counts an answer as often as it has groups, so the whole
+has counts of its own, which get the same noise. With at most g groups of an answer, the noise of
+every cell is that of g + 1 rankings paid from one budget: (g + 1)^2 times the variance with Laplace
+noise, g + 1 times with Gaussian noise, in that of a release without groups. The whole is one of the
+g + 1. Counts of each set of groups that may occur would cost no more than one group, but they are
+2^G where all may meet, and each group would be the noisy sum of half of them.
+
 Calibration, draw and ranking of methods on counts where rows have weights.
 
 `privacy.row_weights` has the bound, and `estimation.common.pooling` says what the sum of
@@ -23,7 +30,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -65,6 +72,11 @@ if TYPE_CHECKING:  # loaded by nights of a stream alone
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import SQUARES
 
+EVENT_IN_GROUPS = (
+    "Rows of one person, pair and event (input.columns.event) that name different groups contradict"
+    " each other, and none of them counts. Where an answer may be in several groups, groups.most"
+    " counts it in each."
+)
 WEIGHT_KEYS = ("privacy.bounding", "input.columns.weight")  # keys of methods that take weights
 
 
@@ -232,7 +244,9 @@ def drawn_of_group(drawn: Arrays, mechanism: CountMechanism, group: int) -> Arra
 
 
 def drawn_of_all(drawn: Arrays, mechanism: CountMechanism) -> Arrays:
-    """The sums over all groups."""
+    """The counts of the whole: sums over all groups, or a cell of its own if these overlap."""
+    if mechanism.groups is not None and mechanism.groups.most is not None:
+        return drawn_of_group(drawn, mechanism, len(mechanism.groups) - 1)
     if mechanism.stream is None:
         return {name: values.sum(axis=0) for name, values in drawn.items()}
     return {NIGHT: drawn[NIGHT], SHOWN: np.round(drawn[SHOWN].sum(axis=0), DECIMALS)}
@@ -290,6 +304,26 @@ def groups_of(config: SurveyConfig, cells: int, most: int) -> Groups | None:
     return groups
 
 
+def _boards_alone(groups: Groups, concluded: Sequence[Conclusion]) -> tuple[Board, ...]:
+    """Return boards that each follow from the counts of one group alone.
+
+    Groups that overlap share answers, so what chance did to one group it did to others too; partial
+    pooling takes groups as independent, and its intervals would be too short.
+    """
+    return tuple(
+        Board(name=name, estimate=each.estimate, own=1.0, released=each.released)
+        for name, each in zip(groups.names, concluded, strict=True)
+    )
+
+
+def cells_of(groups: Groups | None) -> tuple[int, int | None]:
+    """Number of groups that have counts, and the most of them in which a row counts.
+
+    The last is None where groups do not overlap, or there are none.
+    """
+    return (1, None) if groups is None else (len(groups), groups.most)
+
+
 class GroupedMethod(CountedMethod[CountMechanism]):
     """A method that releases counts, of all rows or of each group of them.
 
@@ -343,6 +377,14 @@ class GroupedMethod(CountedMethod[CountMechanism]):
         if groups is None:
             return whole
         of_group = replace(mechanism, groups=None)
+        if groups.most is None and config.comparisons.columns.event is not None:
+            whole = replace(whole, warnings=(*whole.warnings, EVENT_IN_GROUPS))
+        if groups.most is not None:
+            alone = [
+                self.conclude_counts(drawn_of_group(drawn, mechanism, k), of_group, config)
+                for k in range(len(groups.names))
+            ]
+            return replace(whole, boards=_boards_alone(groups, alone))
         parts = [
             self.board(drawn_of_group(drawn, mechanism, k), of_group, config, whole)
             for k in range(len(groups))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, Self
 
@@ -27,6 +27,7 @@ from hushrank.flows.methods.counts.common import (
     WEIGHT_KEYS,
     GroupedMethod,
     calibrate_stream,
+    cells_of,
     drawn_squares,
     groups_of,
     ranking_weight,
@@ -40,6 +41,7 @@ from hushrank.flows.methods.formulas import ROWS, WON, Restated
 from hushrank.flows.methods.reductions import problems_of_unbalanced
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.released import (
+    Count,
     Figure,
     Leads,
     Released,
@@ -99,6 +101,11 @@ class ReleasedCounts(ReleasedRecord):
         wins = dict(zip(items, counts.wins.tolist(), strict=True))
         return cls(row_weight=counts.row_weight, wins=wins)
 
+    def counts(self) -> Iterator[Count]:
+        """Yield the comparisons that each item won."""
+        for item, number in self.wins.items():
+            yield Count("wins", item, None, number, self.row_weight)
+
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item, noise included; None where the release has no such."""
         return in_comparisons(self.wins, self.row_weight)
@@ -149,8 +156,8 @@ class NoisyCounts(GroupedMethod):
             )
         if params.weighted:
             return weighted_mechanism(params, self.counted, n_items, ties, design)
-        n_groups = 1 if groups is None else len(groups)
-        calibration = calibrate_win_counts(params, n_items, ties.row_weight, n_groups)
+        cells = cells_of(groups)
+        calibration = calibrate_win_counts(params, n_items, ties.row_weight, *cells)
         return CountMechanism.of(params, calibration, n_items, ties, design=design, groups=groups)
 
     def terms(self, mechanism: CountMechanism) -> Terms:

@@ -43,6 +43,7 @@ from hushrank.flows.methods.counts.common import (
     WEIGHT_KEYS,
     GroupedMethod,
     calibrate_stream,
+    cells_of,
     drawn_squares,
     groups_of,
     ranking_weight,
@@ -57,12 +58,14 @@ from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, ONE_CELL, ROWS, Rest
 from hushrank.flows.methods.reductions import UNKNOWN_PAIRS
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.released import (
+    Count,
     Figure,
     Leads,
     Released,
     ReleasedRecord,
     Rows,
     among_items,
+    counts_of_pairs,
     in_comparisons,
     require_noisy,
     rows_of,
@@ -167,6 +170,17 @@ class ReleasedPairs(ReleasedRecord):
             if asked is None
             else tuple(tuple(np.flatnonzero(row).tolist()) for row in np.triu(asked)),
         )
+
+    def counts(self) -> Iterator[Count]:
+        """Yield how often an item won against another, and whether people were asked."""
+        pairs = counts_of_pairs("wins", self.items, self.wins, self.row_weight)
+        if self.asked is None:
+            yield from pairs
+            return
+        later = enumerate(self.asked)
+        asked = {frozenset((self.items[i], self.items[j])) for i, row in later for j in row}
+        for each in pairs:
+            yield each._replace(asked=frozenset((each.item, str(each.other))) in asked)
 
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
         """Noisy wins of some items over each other, in comparisons."""
@@ -355,6 +369,7 @@ class NoisyPairs(GroupedMethod):
     counted = Counted.PAIRS
     restated = (OF_PAIRS, OF_OUTCOMES, tie_outcomes.RESTATED)
     plan_order = 3
+    noise_on_pairs = True
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
         """Noise for every entry of the matrix of wins, or on who won of each pair."""
@@ -375,8 +390,8 @@ class NoisyPairs(GroupedMethod):
             calibration = calibrate_outcomes(params, n_items, ties.row_weight)
             stated = config.privacy.public_graph_statement
             return CountMechanism.of(params, calibration, n_items, ties, stated)
-        n_groups = 1 if groups is None else len(groups)
-        calibration = calibrate_pair_counts(params, n_items, ties.row_weight, n_groups)
+        cells = cells_of(groups)
+        calibration = calibrate_pair_counts(params, n_items, ties.row_weight, *cells)
         found = CountMechanism.of(params, calibration, n_items, ties, groups=groups)
         return replace(found, asked=config.asked_pairs())
 

@@ -17,7 +17,7 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion
-from hushrank.flows.methods.counts.common import groups_of
+from hushrank.flows.methods.counts.common import cells_of, groups_of
 from hushrank.flows.methods.formulas import CELLS_OF_PAIRS, Restated
 from hushrank.flows.methods.reductions import UNKNOWN_PAIRS
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
@@ -98,8 +98,7 @@ def calibrate(config: SurveyConfig) -> CountMechanism:
             " items, or set ties: random"
         )
     groups = groups_of(config, 2 * n_items**2, 2 * MOST_ITEMS**2)
-    n_groups = 1 if groups is None else len(groups)
-    calibration = calibrate_tie_counts(params, n_items, n_groups)
+    calibration = calibrate_tie_counts(params, n_items, *cells_of(groups))
     return CountMechanism.of(params, calibration, n_items, config.comparisons.ties, groups=groups)
 
 

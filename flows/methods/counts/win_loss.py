@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, Self
 
@@ -27,6 +27,7 @@ from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
 from hushrank.flows.methods.counts.common import (
     WEIGHT_KEYS,
     GroupedMethod,
+    cells_of,
     drawn_squares,
     groups_of,
     ranking_weight,
@@ -36,6 +37,7 @@ from hushrank.flows.methods.counts.common import (
 from hushrank.flows.methods.formulas import EXPOSED, ROWS, TURNED, WON, Restated
 from hushrank.flows.methods.reductions import problems_of_unknown_partners, warnings_of
 from hushrank.flows.release.released import (
+    Count,
     Figure,
     Leads,
     Released,
@@ -102,6 +104,12 @@ class ReleasedWinLoss(ReleasedRecord):
         )
         return cls(row_weight=counts.row_weight, wins=wins, losses=losses)
 
+    def counts(self) -> Iterator[Count]:
+        """Yield the comparisons that each item won, and those that it lost."""
+        for what, numbers in (("wins", self.wins), ("losses", self.losses)):
+            for item, number in numbers.items():
+                yield Count(what, item, None, number, self.row_weight)
+
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item, noise included."""
         return in_comparisons(self.wins, self.row_weight)
@@ -148,8 +156,8 @@ class WinLoss(GroupedMethod):
         if params.weighted:
             return weighted_mechanism(params, self.counted, n_items, ties, design)
         groups = groups_of(config, n_items**2, MOST_DENSE_ITEMS**2)
-        n_groups = 1 if groups is None else len(groups)
-        calibration = calibrate_win_loss(params, n_items, ties.row_weight, n_groups)
+        cells = cells_of(groups)
+        calibration = calibrate_win_loss(params, n_items, ties.row_weight, *cells)
         return CountMechanism.of(params, calibration, n_items, ties, design=design, groups=groups)
 
     def terms(self, mechanism: CountMechanism) -> Terms:

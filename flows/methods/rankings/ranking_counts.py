@@ -7,7 +7,7 @@ Which rules of elections a job asks for, and their winners from noisy counts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, Self
 
 import numpy as np
@@ -20,7 +20,14 @@ from hushrank.estimation.rankings.ranking_counts import NoisyRankings, calibrate
 from hushrank.flows.config.rankings import MOST_CANDIDATES, USUAL_RULES, approval_rules
 from hushrank.flows.methods.base import SureVotes
 from hushrank.flows.release.election import CHANCE_STEPS, ElectionRecord, RoundRecord, RuleResult
-from hushrank.flows.release.released import Figure, Leads, ReleasedRecord, Rows
+from hushrank.flows.release.released import (
+    Count,
+    Figure,
+    Leads,
+    ReleasedRecord,
+    Rows,
+    counts_of_pairs,
+)
 from hushrank.flows.release.rounds import ReleasedRounds
 from hushrank.flows.statement.rankings import RankingCountMechanism
 from hushrank.privacy.ranking_sensitivity import Part, level_weights
@@ -90,6 +97,11 @@ class ReleasedAbove(_RankingCounts):
     squares: tuple[int, ...] | None = None
     rankings: int | None = None
 
+    def counts(self) -> Iterator[Count]:
+        """Yield the rankings with one item above another."""
+        weight = self.weights[Part.ABOVE]
+        yield from counts_of_pairs("above", self.items, self.above, weight)
+
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
         """Rankings with the row's item above the column's, of some items."""
         position = {name: i for i, name in enumerate(self.items)}
@@ -121,6 +133,11 @@ class ReleasedMargins(_RankingCounts):
     margins: Rows
     rankings: int
 
+    def counts(self) -> Iterator[Count]:
+        """Yield the rankings with one item above another less those with it below."""
+        weight = self.weights[Part.MARGINS]
+        yield from counts_of_pairs("margins", self.items, self.margins, weight)
+
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
         """Rankings with the row's item above the column's, of some items; half if neither is."""
         position = {name: i for i, name in enumerate(self.items)}
@@ -149,6 +166,11 @@ class ReleasedNets(_RankingCounts):
     nets: tuple[int, ...]
     squares: tuple[int, ...]
     rankings: int
+
+    def counts(self) -> Iterator[Count]:
+        """Yield what is below an item less what is above it, over all rankings."""
+        for item, number in zip(self.items, self.nets, strict=True):
+            yield Count("nets", item, None, number, self.weights[Part.NETS])
 
     def leads(self) -> Leads:
         """By nets, which go up by 2 where a Borda sum goes up by 1."""

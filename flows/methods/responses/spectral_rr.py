@@ -359,7 +359,8 @@ def _problems(config: SurveyConfig) -> Iterator[str]:
         yield f"items: must be at most {MOST_ITEMS} for method: spectral-rr, got {n_items}"
     share = np.array([privacy.levels()[0] / _answers(config)])
     if attenuation(flip_thresholds(share))[0] == 0:
-        key = "epsilon" if privacy.epsilon is not None else "epsilon_range"
+        keys = ("epsilon", "epsilon_levels", "epsilon_range")
+        key = next(each for each in keys if getattr(privacy, each) is not None)
         yield f"privacy.{key}: too small: split over a person's answers it says nothing; raise it"
 
 

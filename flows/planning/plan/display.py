@@ -203,7 +203,7 @@ def _boards_table(plan: SurveyPlan) -> Table | None:
     table.add_column("group", no_wrap=True)
     for heading in ("share", "order", "error"):
         table.add_column(heading, justify="right", no_wrap=True)
-    shares = plan.world.shares_of(len(groups.groups()))
+    shares = plan.world.shares_of(groups.groups().parts)
     for name, share, (error, order) in zip(groups.values, shares, plan.boards, strict=False):
         table.add_row(Text(name), _share(share), _share(order), _off_by(error, math.inf, scale))
     return table

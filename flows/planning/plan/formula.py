@@ -11,6 +11,19 @@ the variance of its score is s^2 / a_i + p^2 / a_i^2: outcomes of clear pairs va
 not. A share won has the variance s^2 b_i + p^2, b_i the mean of 4 F (1 - F). Errors of items are
 taken as normal and independent; their correlations are of the order 1/n. Every setting has the same
 true scores and the same normal numbers, so settings differ by what they are alone.
+
+Where items meet unequally often, pair ij meets r_ij times as often as a pair does on average. The
+information on scores is then proportional to the Laplacian matrix of the weights r_ij I(t_i - t_j),
+and noise of one variance on each item's net wins adds its square: with the matrix A of these
+weights, divided by n - 1 and I(0), variances are the diagonal of
+
+    s^2 c^2 A^+ + p^2 c^3 A^+ A^+,  c = n / (n - 1),
+
+which for equal weights and scores is s^2 + p^2. Noise of one variance on each pair is 2 v beside
+the w r_ij of chance, so that the pair weighs w r_ij / (r_ij + 2 v / w) of its r_ij, and 2 v / w is
+p^2 / s^2 (`estimation.comparisons.planning.weight_under_noise`). Simulated surveys have the same
+errors up to a quarter (`tests/flows/planning/plan/test_formula.py`); intervals of perturbed-mle are
+up to twice as wide at a small epsilon.
 """
 
 from __future__ import annotations
@@ -36,21 +49,30 @@ REPLICATES = 24  # of the true scores and of their errors
 
 
 def accuracy_by_formula(
-    survey: PlannedSurvey, parts: ErrorParts, *, of_shares: bool, n_top: int | None
+    survey: PlannedSurvey,
+    parts: ErrorParts,
+    *,
+    of_shares: bool,
+    n_top: int | None,
+    of_pairs: bool = False,
 ) -> Accuracy:
     """Find the accuracy without a fit.
 
     Args:
         survey: the survey that would be simulated.
-        parts: errors by the method's formula.
+        parts: errors by the method's formula, in a balanced design.
         of_shares: scores are shares won, not log odds.
         n_top: number of the best items; None: 3.
+        of_pairs: noise is on each pair, not on each item.
     """
     found = []
     for replicate in range(REPLICATES):
         truth = survey.truth(replicate)
         wanted = survey.true_shares(truth) if of_shares else truth
-        errors = _errors(survey, truth, parts, of_shares=of_shares)
+        if survey.meetings is None:
+            errors = _errors(survey, truth, parts, of_shares=of_shares)
+        else:
+            errors = _unequal_errors(survey, truth, parts, of_pairs=of_pairs)
         scores = wanted + errors * survey.unit_errors(replicate)
         width = _width(scores, errors)
         measured = scores_measured(scores, truth, n_top) | score_errors(scores, wanted)
@@ -71,6 +93,26 @@ def _errors(survey: PlannedSurvey, truth: Floats, parts: ErrorParts, *, of_share
     alike = float(survey.link.information(np.zeros(1))[0])
     known = _mean_of_others(survey.link.information(apart) / alike)
     return np.sqrt(parts.sampling**2 / known + (parts.privacy / known) ** 2)
+
+
+def _unequal_errors(
+    survey: PlannedSurvey, truth: Floats, parts: ErrorParts, *, of_pairs: bool
+) -> Floats:
+    """Standard error of each score where items meet unequally often, shape (n,)."""
+    n = survey.n_items
+    if survey.meetings is None:
+        raise ValueError("all pairs meet equally often")
+    often = survey.meetings.shares(truth) * (n * (n - 1) / 2)
+    alike = float(survey.link.information(np.zeros(1))[0])
+    weights = often * survey.link.information(truth[:, None] - truth[None, :]) / alike
+    noise = parts.privacy**2
+    if of_pairs:
+        np.divide(weights * often, often + noise / parts.sampling**2, out=weights, where=often > 0)
+        noise = 0.0
+    known = np.linalg.pinv((np.diag(weights.sum(axis=1)) - weights) / (n - 1), hermitian=True)
+    c = n / (n - 1)
+    chance = parts.sampling**2 * c**2 * np.diag(known)
+    return np.asarray(np.sqrt(chance + noise * c**3 * np.square(known).sum(axis=1)))
 
 
 def _mean_of_others(pairs: Floats) -> Floats:

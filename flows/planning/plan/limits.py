@@ -20,6 +20,7 @@ References:
     [CCW] Cai, Chakraborty, Wang. Optimal differentially private ranking from pairwise comparisons.
         2025. Theorems 2.1, 2.2 (a comparison), 3.1 to 3.4 (a person).
     [NZ] Nguyen, Zhang. Optimal and private learning from human response data. 2023. Section 4.
+    [XSC] Xu, Sun, Cheng. Rate-optimal rank aggregation with private pairwise rankings. Theorem 2.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from hushrank.flows.planning.plan.survey import (
 from hushrank.flows.planning.plan.world import Accuracy, World
 from hushrank.flows.statement.rankings import RankingGuarantee
 from hushrank.pipelines.simulate.planned_survey import Activity
+from hushrank.privacy.accounting import rho_of
 from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.row_weights import FACTOR_BITS, RowFactors
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, Unit
@@ -67,7 +69,7 @@ class Limits:
             the number of people is.
         theorem: theorem with the two terms below; empty: none of the papers' fits the job.
         their_sampling, their_privacy: terms of the theorem at the numbers of the job, without
-            constants.
+            constants; for randomised answers its one term without privacy and with it.
     """
 
     method: str
@@ -140,22 +142,35 @@ def _theorem(config: SurveyConfig, setting: Setting) -> tuple[str, float, float]
     """The theorem for unit and kind of input, with its sampling and its privacy term."""
     n, m, epsilon = len(config.items.catalogue.names), setting.people, setting.epsilon
     answers, log_n = answers_of(config, setting.answers), math.log(n)
+    person = config.privacy.unit is Unit.USER
     if config.input.kind == "comparisons" and config.privacy.unit is Unit.COMPARISON:
         met = 2 * m * answers / n  # n p of the paper: comparisons of an item
         text = "Theorem 2.1 of Cai, Chakraborty and Wang has sqrt(log n / np) and log n / (np eps)"
         return text, math.sqrt(log_n / met), log_n / (met * epsilon)
-    if config.input.kind == "comparisons" and config.privacy.unit is Unit.USER:
+    if config.input.kind == "comparisons" and person:
         text = (
             "Theorem 3.1 of Cai, Chakraborty and Wang has sqrt(n log n / m) and n log n / (m eps),"
             " for n items and m people"
         )
         return text, math.sqrt(n * log_n / m), n * log_n / (m * epsilon)
-    if config.input.kind == "responses" and config.privacy.unit is Unit.USER:
+    if config.input.kind == "responses" and person and config.privacy.noise is NoiseKind.GAUSSIAN:
+        rho = rho_of(with_setting(config, setting).privacy.params(), 1)
         text = (
             "In the count of a pair of items, section 4 of Nguyen and Zhang has the deviations"
-            " sqrt(n p^2) by chance and sqrt(m (m - 1)) / eps by noise, for n people and m items"
+            " sqrt(n p^2) by chance and sqrt(m (m - 1)) / eps* by noise, for n people and m items,"
+            f" where eps*^2 / 2 is the rho of zCDP, {rho:.2g} at this epsilon and delta"
         )
-        return text, math.sqrt(m) * answers / n, math.sqrt(n * (n - 1)) / epsilon
+        noise = math.sqrt(n * (n - 1) / (2 * rho))
+        return text, math.sqrt(m) * answers / n, noise
+    if config.input.kind == "comparisons":  # and unit local
+        one = epsilon / answers if config.privacy.answer_budget().per_user else epsilon
+        free = math.sqrt(log_n * (n - 1) / (2 * m * answers))  # 2 answers / (n - 1) is their m p
+        text = (
+            "Theorem 2 of Xu, Sun and Cheng has sqrt(log m / (m L p B)), for m items and L people"
+            " who each answer the share p of all pairs, here without privacy (B = 1) and with"
+            " B = tanh(eps / 2)^2"
+        )
+        return text, free, free / math.tanh(one / 2)
     return "", 0.0, 0.0
 
 

@@ -65,6 +65,7 @@ from hushrank.flows.planning.plan.survey import (
 )
 from hushrank.flows.planning.plan.world import (
     ERRORS,
+    MOST_SIMULATED,
     SHARES,
     Accuracy,
     Target,
@@ -81,11 +82,20 @@ from hushrank.transforms.common.local_files import open_to_write
 from hushrank.transforms.common.plain_text import short
 from hushrank.transforms.common.schema import Ties
 
+Tell = Callable[[str], None]
+FEWEST_OF_MANY = 2  # simulated surveys of very many items in groups
 
-def group_errors(config: SurveyConfig, setting: Setting, world: World) -> list[tuple[float, float]]:
+
+def _silent(words: str) -> None:
+    """Tell nobody."""
+
+
+def group_errors(
+    config: SurveyConfig, setting: Setting, world: World, tell: Tell = _silent
+) -> list[tuple[float, float]]:
     """Compute for each group the error of a typical score, shrunk towards the whole, and `order`.
 
-    Empty where there are no groups.
+    Empty where there are no groups. Very many items differ in few surveys as in many.
 
     Raises:
         ConfigError: the method refuses the setting.
@@ -95,7 +105,9 @@ def group_errors(config: SurveyConfig, setting: Setting, world: World) -> list[t
     survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
     method, found = planned_method(tried), []
     mechanism = method.calibrate(tried)
-    for replicate in range(FEWEST):
+    replicates = FEWEST if survey.n_items <= MOST_SIMULATED else FEWEST_OF_MANY
+    for replicate in range(replicates):
+        tell(f"rankings of groups, survey {replicate + 1} of {replicates}")
         bits = noise_bits(survey, replicate)
         exact = method.simulated(tried, survey, replicate)
         boards = method.conclude(method.draw(exact, mechanism, bits), mechanism, tried).boards
@@ -214,11 +226,6 @@ IN_A_STREAM = (
     " answers the caps leave out."
 )
 Tried = list[tuple[Setting, Accuracy]]
-Tell = Callable[[str], None]
-
-
-def _silent(words: str) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -396,6 +403,7 @@ def plan_of(
     compared = [first, *_measured(config, others, world, tell)]
     if request.plot is not None:
         _draw(config, request.plot, tried, methods, world)
+    boards = group_errors(config, base, world, tell)
     tell("naive ways, other guarantees and the epsilon that is enough")
     best, naive = verdict(config, compared, target), naive_ways(config, base, world)
     return SurveyPlan(
@@ -415,7 +423,7 @@ def plan_of(
         losses=tuple(_losses(compared, naive, best)),
         best=best,
         guarantees=tried_guarantees(config, base, world),
-        boards=group_errors(config, base, world),
+        boards=boards,
         items_apart=people_needed(config, settings, world),
         sure_margins=sure_margins(config, settings),
         ties=orders_by_ties(config, replace(base, method=methods[0]), world),

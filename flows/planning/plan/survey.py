@@ -144,10 +144,17 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     tried = with_setting(config, setting)
     method = planned_method(tried)
     if (parts := _parts_to_use(config, setting, world)) is not None:
-        from hushrank.flows.planning.plan.formula import accuracy_by_formula
-
         of_shares = method.estimand(tried, survey, truth := survey.truth(0)) is not truth
-        return accuracy_by_formula(survey, parts, of_shares=of_shares, n_top=config.top_k)
+        if not of_shares or survey.meetings is None:
+            from hushrank.flows.planning.plan.formula import accuracy_by_formula
+
+            return accuracy_by_formula(
+                survey,
+                parts,
+                of_shares=of_shares,
+                n_top=config.top_k,
+                of_pairs=method.noise_on_pairs,
+            )
     mechanism = method.calibrate(tried)
     replicates = range(repetitions(survey, world))
     found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
@@ -158,11 +165,16 @@ def _parts_to_use(config: SurveyConfig, setting: Setting, world: World) -> Error
     """Parts of the error by formula; None: surveys are simulated."""
     many = len(config.items.catalogue) > MOST_SIMULATED
     plain = config.input.kind == "comparisons" and config.comparisons.ties is not Ties.MODEL
-    if not (many and plain and config.groups is None and config.schedule.stream is None):
+    if not (many and plain and config.schedule.stream is None):
         return None
     if world.replicates:
         return None
-    return error_parts(config, setting, world)
+    if world.design is not Design.RANDOM or world.exposed.pairs is not None:
+        return error_parts(config, setting, world)
+    parts = error_parts(config, setting, replace(world, design=Design.BALANCED))
+    if parts is not None and config.privacy.unit is Unit.LOCAL:  # a flip is chance of its answer
+        return ErrorParts(math.hypot(parts.sampling, parts.privacy), 0.0)
+    return parts
 
 
 def repetitions(survey: PlannedSurvey, world: World) -> int:
@@ -265,7 +277,7 @@ def _shares(config: SurveyConfig, setting: Setting, world: World) -> tuple[float
     """Share of each group that is ranked; empty: none is, as in a table of precincts."""
     if config.groups is None or METHODS[setting.method].facts.uses("groups.districts"):
         return ()
-    return world.shares_of(len(config.groups.groups()))
+    return world.shares_of(config.groups.groups().parts)
 
 
 def _ties(config: SurveyConfig, world: World) -> dict[str, Any]:
@@ -332,7 +344,8 @@ def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
     """Return the job with one setting in place of its own."""
     privacy: dict[str, object] = {"epsilon": setting.epsilon, "rho": None}
     if config.privacy.unit is Unit.LOCAL:
-        privacy |= {"epsilon_table": None, "epsilon_range": None, "already_private": False}
+        privacy |= dict.fromkeys(("epsilon_table", "epsilon_range", "epsilon_levels"))
+        privacy["already_private"] = False
     elif config.privacy.noise is NoiseKind.GAUSSIAN and config.privacy.delta == 0:
         privacy["delta"] = usual_delta(setting.people)
     if config.privacy.unit is Unit.USER or config.privacy.max_contributions is not None:

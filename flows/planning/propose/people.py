@@ -226,8 +226,44 @@ def group_column(columns: Sequence[str], rows: Sequence[Row], taken: Collection[
     return None
 
 
-def group_lines(column: str | None) -> Iterator[str]:
-    """Lines, in comments, that propose groups for a column; none if the column is None."""
+def overlapping_columns(
+    columns: Sequence[str], rows: Sequence[Row], taken: Collection[str]
+) -> tuple[str, ...]:
+    """Find columns that say in which groups a row is, if it may be in several.
+
+    The arguments are those of `group_column`.
+
+    Returns:
+        The first column of lists of short texts; else all columns of true and false, without those
+        whose name is of the whole log; else nothing.
+    """
+    free = [column for column in columns if column not in taken]
+    for column in free:
+        lists = [row[column] for row in rows if row.get(column) is not None]
+        named = [each for value in lists if isinstance(value, list) for each in value]
+        listed = bool(named) and all(isinstance(value, list) for value in lists)
+        if listed and all(isinstance(e, str) and len(e) <= MOST_CHARACTERS for e in named):
+            return (column,)
+    return tuple(column for column in free if _are_flags(column, rows))
+
+
+def _are_flags(column: str, rows: Sequence[Row]) -> bool:
+    """Whether a column holds true and false alone, or 1 and 0 under a name such as is_code."""
+    values = set(texts_of(rows, column))
+    asks = words_of(column)[:1] in (("is",), ("has",))
+    return bool(values) and values <= ({"true", "false", "0", "1"} if asks else {"true", "false"})
+
+
+def group_lines(column: str | None, overlapping: Sequence[str] = ()) -> Iterator[str]:
+    """Yield lines, in comments, that propose groups; none if there is no column.
+
+    Args:
+        column: a column that names one group of a row; None: there is none.
+        overlapping: as `overlapping_columns` finds them; empty: there are none.
+    """
+    if overlapping:
+        yield from _overlapping_lines(overlapping)
+        return
     if column is None:
         return
     yield f"# All rows are ranked together. To rank each {_in_comment(column)} too, at the same"
@@ -236,6 +272,24 @@ def group_lines(column: str | None) -> Iterator[str]:
     yield "# groups:"
     yield line("#   column", scalar(column))
     yield choose("#   values", "all public groups to rank, for example [English, German]")
+    yield ""
+
+
+def _overlapping_lines(columns: Sequence[str]) -> Iterator[str]:
+    told = _in_comment(", ".join(columns))
+    flags = len(columns) > 1 or "is" in words_of(columns[0]) or "has" in words_of(columns[0])
+    yield f"# All rows are ranked together. An answer may be in several groups at once: {told}. To"
+    yield "# rank each group too, from the same epsilon, remove the # of the next lines. Groups are"
+    yield "# public: name them from how answers were asked for, never from rows."
+    yield "# groups:"
+    if flags:
+        names = ", ".join(map(scalar, columns))
+        yield line("#   columns", f"[{names}]", "keep those that are to be ranked")
+    else:
+        yield line("#   column", scalar(columns[0]))
+        yield choose("#   values", "all public groups to rank, for example [coding, hard]")
+    yield choose("#   most", "the most groups in which an answer counts; noise grows with it")
+    yield line("#   others", "whole", "an answer of no listed group counts in the whole")
     yield ""
 
 

@@ -35,7 +35,12 @@ from hushrank.flows.planning.propose.names import (
     words_of,
 )
 from hushrank.flows.planning.propose.pairs import refuse_pairs
-from hushrank.flows.planning.propose.people import UserGuess, group_column, rounded_ids
+from hushrank.flows.planning.propose.people import (
+    UserGuess,
+    group_column,
+    overlapping_columns,
+    rounded_ids,
+)
 from hushrank.flows.planning.propose.questions import (
     Question,
     answers_to,
@@ -259,8 +264,10 @@ def _refuse_counts(source: Source, head: Head) -> None:
 def _lines_of(head: Head, guess: Guess) -> KindLines:
     columns = head.columns
     if isinstance(guess, ColumnGuess):
-        group = group_column(columns, head.rows, guess.known().values())
-        return comparisons_lines(columns, guess, group)
+        taken = guess.known().values()
+        overlapping = overlapping_columns(columns, head.rows, taken)
+        group = group_column(columns, head.rows, taken)
+        return comparisons_lines(columns, guess, group, overlapping)
     if isinstance(guess, ResponseGuess):
         return responses_lines(columns, guess)
     return rankings_lines(columns, guess)

@@ -141,7 +141,10 @@ _OF_PEOPLE = (
 
 
 def comparisons_lines(
-    columns: list[str], guess: ColumnGuess, group: str | None = None
+    columns: list[str],
+    guess: ColumnGuess,
+    group: str | None = None,
+    overlapping: Sequence[str] = (),
 ) -> KindLines:
     """Build the lines for a log of comparisons; the person fills in unknown roles.
 
@@ -149,6 +152,7 @@ def comparisons_lines(
         columns: columns of the file.
         guess: guess of the columns' roles.
         group: a column that may say which group a row is in.
+        overlapping: columns that may say in which groups a row is, if it is in several.
     """
     of_user = may_name_people(columns, guess.user)
     if guess.asked is not None:
@@ -182,7 +186,7 @@ def comparisons_lines(
             _DISTINCT,
             _look_line(),
         ),
-        further=tuple(group_lines(group)),
+        further=tuple(group_lines(group, overlapping)),
         budget="10",
         delta=_TOTAL_DELTA,
         questions=(*roles, *_any(words), design, *items, epsilon, bound),

@@ -163,7 +163,8 @@ def _counted(
     reduce(calibrated.method.reduction(small, calibrated.mechanism, files, key, str(work)))
     votes = None
     if calibrated.look is not None:
-        votes = Exact(work).votes(small.privacy.unit)
+        unlisted = calibrated.params.look_unlisted
+        votes = Exact(work).votes(small.privacy.unit, unlisted=unlisted)
     return load_arrays(work / EXACT_FILE), votes
 
 

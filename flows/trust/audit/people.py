@@ -44,10 +44,11 @@ from hushrank.transforms.responses.answer_sheets import Missing
 ROWS = "rows.parquet"
 GROUP, WEIGHT, FEATURE = "group", "weight", "feature_{}"
 MOST_GROUPS, MOST_NIGHTS = 2, 8
+SEPARATOR = "|"
 MOST_METERED = 2  # rows of a person on one pair that fit into so few nights
 FIRST_NIGHT = date(2026, 1, 1)
 _KEPT = {"name", "privacy", "model", "spectral", "top_k", "groups"}
-_OF_SOURCES = ("epsilon_range", "epsilon_table", "already_private")
+_OF_SOURCES = ("epsilon_range", "epsilon_levels", "epsilon_table", "already_private")
 
 
 def small_job(
@@ -81,16 +82,41 @@ def small_job(
         unread = ("weights", "item_features")
         content["model"] = {key: each for key, each in model.items() if key not in unread}
     if "groups" in content:
-        values = content["groups"]["values"][:MOST_GROUPS]
-        content["groups"] |= {"column": GROUP, "values": values}
-        if content["groups"].get("districts"):
-            content["groups"]["districts"] = {name: [name] for name in values}
+        content["groups"] = _small_groups(content["groups"])
     if config.model.design() is not None:
         content["model"]["exposures"] = str(_public_design(config, n_items, folder))
     if config.schedule.stream is not None:
         content["schedule"] = {"stream": _short_stream(config.schedule.stream)}
         content["input"]["paths"] = ["rows-{date}.parquet"]
     return check_job(folder / "audit.yaml", content)
+
+
+def _small_groups(given: dict[str, Any]) -> dict[str, Any]:
+    """The same groups, but few; of groups that overlap as many as two people need who share none.
+
+    These are named 1, 2, ..., so that no name holds the separator.
+    """
+    values, most = given["values"], given.get("most")
+    if most is not None:
+        names = [str(number) for number in range(1, min(2 * most, len(values)) + 1)]
+        return {"column": GROUP, "values": names, "most": most, "separator": SEPARATOR}
+    found = {**given, "column": GROUP, "values": values[:MOST_GROUPS]}
+    if given.get("districts"):
+        found["districts"] = {name: [name] for name in found["values"]}
+    return found
+
+
+def _cells(config: SurveyConfig) -> tuple[str, str] | None:
+    """Two cells of groups, whose answers count in other groups; None: the job has no groups.
+
+    Where groups overlap, the first cell names all of them, of which the first ones may count.
+    """
+    if config.groups is None:
+        return None
+    names, most = config.groups.values, config.groups.most
+    if most is None:
+        return names[0], names[-1]
+    return SEPARATOR.join(names), SEPARATOR.join(names[-most:])
 
 
 def _input_of(config: SurveyConfig, longest: int | None) -> dict[str, Any]:
@@ -244,8 +270,8 @@ def _rows(
     """Comparisons with as large weights and features as there can be, in the first group."""
     n = len(sides)
     rows: dict[str, NDArray[Any]] = {"left": sides[:, 0], "right": sides[:, 1], "outcome": outcome}
-    if config.groups is not None:
-        rows[GROUP] = np.full(n, config.groups.values[0])
+    if (cells := _cells(config)) is not None:
+        rows[GROUP] = np.full(n, cells[0])
     if config.comparisons.columns.weight is not None:
         rows[WEIGHT] = np.full(n, BEYOND * (config.privacy.max_weight or 1.0))
     for place, feature in enumerate(config.comparisons.features):
@@ -257,8 +283,8 @@ def _variants(config: SurveyConfig, person: Person) -> Iterator[Person]:
     """The person; in another group; with the sides exchanged, or with other features."""
     yield person
     rows = person.rows
-    if config.groups is not None and len(config.groups.values) > 1:
-        other = np.full(len(rows["left"]), config.groups.values[1])
+    if (cells := _cells(config)) is not None and cells[0] != cells[1]:
+        other = np.full(len(rows["left"]), cells[1])
         yield Person(f"{person.does}, in another group", {**rows, GROUP: other}, person.graph)
     if config.comparisons.covariates:
         turned = {"left": rows["right"], "right": rows["left"], "outcome": -rows["outcome"]}

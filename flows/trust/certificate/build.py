@@ -20,6 +20,7 @@ from fractions import Fraction
 from itertools import repeat
 from typing import Any
 
+from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.account import Attempt, Costs, account_of
@@ -240,6 +241,17 @@ def catalogue_digest(names: Sequence[str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+FIRST_GROUPS = (
+    "An answer in more groups than groups_per_answer counts in the first of them, in the order of"
+    " the list; every answer counts once in the whole."
+)
+UNITED_GROUPS = (
+    "Rows of one user, pair and event that differ in their groups alone are one answer, in all of"
+    " these groups."
+)
+APART_GROUPS = "Rows of one user, pair and event in different groups contradict each other."
+
+
 def domain_of(config: SurveyConfig, release: Release) -> Domain:
     """Sizes and bounds, as the release states them."""
     privacy, names = config.privacy, config.items.catalogue.names
@@ -254,6 +266,7 @@ def domain_of(config: SurveyConfig, release: Release) -> Domain:
             bounding=privacy.bounding.value,
             max_weight=None if privacy.max_weight is None else exact(privacy.max_weight),
             names_per_person=release.privacy.names_per_person,
+            groups_per_answer=release.privacy.groups_per_answer,
         ),
         groups=() if groups is None else groups.groups().names,
         other_rows=groups is not None and groups.groups().others,
@@ -302,6 +315,12 @@ def _rules(config: SurveyConfig) -> Iterator[str]:
     yield FAILS if rows.on_bad_rows is BadRows.FAIL else SET_ASIDE
     yield OWN_BYTES
     yield from rows.row_rules(config.items.catalogue.names)
+    if config.groups is not None and config.groups.most is not None:
+        yield FIRST_GROUPS
+        if isinstance(rows, InputConfig) and rows.columns.event is not None:
+            yield UNITED_GROUPS
+    elif isinstance(rows, InputConfig) and config.groups is not None and rows.columns.event:
+        yield APART_GROUPS
     if config.counted_pairs() is not None:
         yield "A row on a pair that was not asked about breaks a rule."
     if config.privacy.max_contributions is not None:

@@ -96,6 +96,8 @@ class Bounds(Part):
         max_weight: the largest weight of a row; null: rows have no weights.
         names_per_person: names of a person that are protected together, each with these bounds;
             null: one.
+        groups_per_answer: the most groups in which a row counts beside the whole, where groups
+            overlap; left out where they do not.
     """
 
     max_contributions: Count | None
@@ -104,6 +106,7 @@ class Bounds(Part):
     bounding: Literal["leave-out", "weights"]
     max_weight: Rational | None
     names_per_person: Count | None = None
+    groups_per_answer: Count | None = None
 
 
 class Metered(Part):

@@ -41,6 +41,20 @@ VARIANCES = [  # of a pair's share, by the length of the list and the epsilon of
     (10, 4, 1.5e4), (10, 8, 1.1e3), (10, 16, 48),
 ]  # fmt: skip
 
+OF_ANSWERS = {  # the same of random pairs, at 1, 2, 4, 8 and 16 for a whole ranking
+    3: (3.5, 1.29, 0.65, 0.33, 0.26),
+    5: (11.7, 4.3, 2.2, 1.08, 0.54),
+    10: (53, 19, 9.7, 4.9, 2.4),
+}
+
+
+@pytest.mark.parametrize("length", OF_ANSWERS)
+def test_the_variance_of_an_answered_pair_is_that_of_the_table(length):
+    """P / 4 over the precision: P pairs, and a share has half the deviation of a margin."""
+    laws = laws_of_levels((1.0, 2.0, 4.0, 8.0, 16.0), None, length, Hide.ORDER)
+    found = [length * (length - 1) / 8 / precision_of(law) for law in laws]
+    np.testing.assert_allclose(found, OF_ANSWERS[length], rtol=0.05)
+
 
 @pytest.mark.parametrize(("length", "whole", "variance"), VARIANCES)
 def test_the_variance_of_an_undone_pair_is_that_of_the_table(length, whole, variance):

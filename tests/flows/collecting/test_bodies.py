@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hushrank.flows.collecting.body import BodyReader
 from hushrank.flows.collecting.contents import Refused, content_of
+from hushrank.flows.collecting.survey.settings import page_settings, texts_of
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.randomized_response import epsilon_of_answer
 from hushrank.privacy.randomness import system_bits
@@ -168,6 +169,17 @@ def test_what_is_wrong_with_an_answer_is_said(reader, change, sentence):
         reader.batch(encoded(body([comparison(**change)])))
     assert sentence in str(refused.value)
     assert "wolves" not in str(refused.value)
+
+
+def test_the_collector_takes_the_levels_of_the_page_and_no_other_epsilon(tmp_path):
+    levels = LOCAL | {"epsilon_levels": [0.5, 1.5, 4]}
+    config = survey(tmp_path, privacy=levels)
+    page = json.loads(page_settings(config, texts_of(config)))
+    reader = reader_of(config)
+    for epsilon in page["epsilon"]["levels"]:
+        assert reader.batch(encoded(body([comparison(epsilon=epsilon)]))).answers == 1
+    with pytest.raises(Refused, match=r"answer 1: epsilon must be one of 0\.5, 1\.5, 4 in this"):
+        reader.batch(encoded(body([comparison(epsilon=1.6)])))
 
 
 def test_answers_of_a_person_are_to_different_pairs_at_one_epsilon(reader):

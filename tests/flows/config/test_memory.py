@@ -6,7 +6,15 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from hushrank.flows.config.runner import MemorySize
-from hushrank.pipelines.engine.runner import LEAST_MEMORY, MemoryPlan
+from hushrank.pipelines.engine.runner import (
+    DEFAULT_MEMORY,
+    LEAST_MEMORY,
+    Engine,
+    MemoryPlan,
+    memory_for,
+    most_workers,
+)
+from hushrank.transforms import system
 
 SIZE = TypeAdapter(MemorySize)
 
@@ -45,3 +53,20 @@ def test_a_plan_grows_with_the_limit():
     small, large = MemoryPlan.of(LEAST_MEMORY), MemoryPlan.of(8 << 30)
     assert 0 < small.waiting_bytes < large.waiting_bytes < 8 << 30
     assert 0 < small.rows_at_once < large.rows_at_once
+
+
+@pytest.mark.parametrize("workers", [1, 4, 5, 6, 16, 64, 1024])
+def test_the_memory_for_workers_is_the_least_that_has_room_for_them(workers):
+    least = memory_for(workers)
+    assert most_workers(least) >= workers
+    assert least == LEAST_MEMORY or most_workers(least - 1) == workers - 1
+    plan = MemoryPlan.of(least, workers)
+    assert plan.waiting_bytes > 0 < plan.rows_at_once
+
+
+def test_auto_takes_every_processor_that_there_is_memory_for(monkeypatch):
+    monkeypatch.setattr(system, "processors", lambda: 96)
+    found = [Engine().workers_within(size) for size in (LEAST_MEMORY, DEFAULT_MEMORY, 16 << 30)]
+    assert found == [4, 6, 54]
+    assert Engine().workers_within(1 << 40) == 96
+    assert Engine(workers=7).workers_within(DEFAULT_MEMORY) == 7

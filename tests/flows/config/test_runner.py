@@ -19,7 +19,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import load_config
 from hushrank.pipelines.engine.options import pipeline_options
-from hushrank.pipelines.engine.runner import HERE, Runner
+from hushrank.pipelines.engine.runner import DEFAULT_MEMORY, HERE, Runner
 from tests.flows.conftest import Survey
 
 FLINK = {"kind": "flink", "job_server": "localhost:8099"}
@@ -57,8 +57,21 @@ def test_rows_may_wait_on_a_named_disk_where_the_confidential_area_is_remote(sur
     assert said.startswith("runner.spill: is for confidential in Cloud Storage; rows wait in")
 
 
+def test_workers_are_a_number_or_as_many_as_the_machine_and_the_memory_allow(survey):
+    assert loaded(survey, {"kind": "local", "workers": "auto"}).runner.engine() == HERE
+    engine = loaded(survey, {"kind": "local", "workers": 6}).runner.engine()
+    assert engine.workers == engine.workers_within(DEFAULT_MEMORY) == 6
+    said = refused(survey, {"kind": "local", "workers": 7})
+    assert said.startswith("runner.workers: 7 workers need a memory_limit of 2180 MiB, and it is")
+    assert loaded(survey, {"kind": "local", "workers": 7}, memory_limit="2180 MiB")
+    for wrong in (0, -1, 1025, 2.0, True, "all", None):
+        said = refused(survey, {"kind": "local", "workers": wrong})
+        assert said.startswith("runner.workers: must be auto, or a number from 1 to 1024, got")
+
+
 def test_the_engine_is_not_part_of_the_job(survey):
     here = loaded(survey, "local").job_hash()
+    assert loaded(survey, {"kind": "local", "workers": 2}).job_hash() == here
     assert loaded(survey, FLINK).job_hash() == here
 
 

@@ -215,7 +215,7 @@ UNKNOWN_KEYS = [
     (
         {"ledger.xyz": 1},
         "ledger.xyz: unknown key. Known here: path, epsilon, delta, refresh, alerts,"
-        " lifetime_epsilon, other_people, signing_key, terms_key, anchor.",
+        " lifetime_epsilon, other_people, signing_key, terms_key, record_access, anchor.",
     ),
 ]
 WRONG_VALUES = [
@@ -410,10 +410,10 @@ BROKEN_RULES = [
         " privatised one by one; under unit comparison or user everybody is protected at"
         " privacy.epsilon. Remove this line",
     ),
-    ({"items": {}}, "items: needs exactly one of names, count and file"),
+    ({"items": {}}, "items: needs exactly one of names, count, file and discover"),
     (
         {"items": {"count": 3, "names": ["a", "b"]}},
-        "items: needs exactly one of names, count and file",
+        "items: needs exactly one of names, count, file and discover",
     ),
     (
         {"items.names": ["London", "Paris", "London"]},

@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from hushrank.flows.errors import BudgetRefused, LedgerError
-from hushrank.flows.ledger.account import ReleaseState
-from hushrank.flows.ledger.entries import Commit, Reservation, read_chain, write_lines
+from hushrank.flows.ledger.account import ReleaseState, Reservation
+from hushrank.flows.ledger.entries import Commit, read_chain, write_lines
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.operator import CLAIMS, operator_name
 from hushrank.flows.ledger.texts import HISTORY_COLUMNS

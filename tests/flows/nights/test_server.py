@@ -256,3 +256,41 @@ def test_nights_start_one_server_for_all_of_them(survey, monkeypatch, in_process
         main(backfill)
         assert [str(night) for night in flows] == days
         assert started == [1]
+
+
+@pytest.fixture
+def without_home(monkeypatch):
+    """An account as in a container: no HOME, and no entry in the list of accounts."""
+
+    def unknown(_):
+        raise KeyError
+
+    for name in os.environ:
+        if name == "HOME" or name.startswith("PREFECT_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+
+
+@pytest.mark.usefixtures("without_home")
+def test_an_account_without_a_home_ranks(survey, command, monkeypatch):
+    """The place of Prefect's profile was looked up in the home, and a run ended in a traceback."""
+    monkeypatch.chdir(survey.folder)  # no file in it speaks of Prefect
+    code, printed = command("run", survey.config)
+    assert code == 0, printed
+    assert "uid " in (survey.folder / "ledger.jsonl").read_text()
+
+
+@pytest.mark.usefixtures("without_home")
+def test_what_needs_a_home_says_so(survey, command, monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", ADDRESS)
+    code, printed = command("run", survey.config)
+    assert (code, "Set HOME to a folder" in printed) == (1, True)
+    code, printed = command("ledger", "key", "--out", "~/key")
+    assert code == 2
+    assert "~/key: begins with ~, but no home folder of that account is known." in printed
+    survey.set(ledger__path="~/ledger.jsonl")
+    code, printed = command("validate", survey.config)
+    assert (code, "no home folder of that account is known; write the path in full" in printed) == (
+        2,
+        True,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import html
 import io
@@ -20,16 +21,18 @@ from hushrank.flows.display import show_outcome
 from hushrank.flows.interfaces.cli.history_commands import _cells
 from hushrank.flows.interfaces.documents.runs import summary_of
 from hushrank.flows.interfaces.python.release import Release as PythonRelease
-from hushrank.flows.nights.flow import summary
+from hushrank.flows.nights.flow import ranking_rows, summary
 from hushrank.flows.nights.nights import NightResult, night_text
 from hushrank.flows.release.boards import GroupRanking, RankedItem, better_lines
+from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.release.release import Release, build_release
-from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.scale import Scale, interval_text, score_decimals
 from hushrank.flows.release.wording import (
     MEANING_OF_VERY_LIKELY,
     RELIABLY,
     certainty,
     chance_text,
+    interval_headings,
     verdict,
 )
 from hushrank.flows.report import page
@@ -157,6 +160,30 @@ def test_the_first_sentence_is_that_of_its_case(grid):
         said = verdict(release) + " "
         cases = [case for case, form in SAID.items() if form.search(said)]
         assert cases == [case_of(release)], said
+
+
+def test_an_interval_has_the_same_heading_and_ends_in_every_place():
+    """95 % means the item alone where the heading says so, and all at once where it says that."""
+    release = make_release()
+    assert interval_headings(release) == ("95 % alone", "95 % all at once")
+    texts = texts_of(release)
+    decimals = score_decimals(release.scale, release.ranking)
+    for place in ("page", "terminal", "notebook"):
+        words = " ".join(texts[place].split())
+        line = release.ranking[0]
+        alone, together = (
+            interval_text(release.scale, each, decimals) for each in (line, line.at_once)
+        )
+        assert alone != together
+        headings = [words.index(heading) for heading in interval_headings(release)]
+        assert headings == sorted(headings), place
+        row = words[words.index(f"1 {line.shown} ", headings[1]) :]
+        assert row.index(alone) < row.index(together), place
+    assert {"95 % alone", "rank"} <= ranking_rows(release)[0].keys()
+    published = next(csv.DictReader(io.StringIO(ranking_csv(release))))
+    assert [float(published[name]) for name in ("low", "high")] == pytest.approx(
+        [release.ranking[0].low, release.ranking[0].high], abs=1e-6
+    )
 
 
 def test_all_places_say_the_same_and_none_contradicts_a_probability(grid):

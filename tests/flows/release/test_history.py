@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,6 +16,9 @@ import pytest
 
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Release
+from hushrank.flows.report.sections import ranks_over_time
+from hushrank.flows.report.slide import chart_of, chart_svg
+from hushrank.flows.report.svg import Shape
 from tests.releases import ITEMS, WINS, make_nights, make_release, page
 
 FIRST = make_release(release_id="a1", seed=1)
@@ -106,6 +111,56 @@ def test_ranks_over_time_are_drawn(output, command, tmp_path, ending):
     else:
         ElementTree.fromstring(content)
         assert all(f"{item}, 2026-11-".encode() in content for item in ITEMS)
+
+
+def test_the_plot_of_one_release_shows_its_ranking(tmp_path, command):
+    publish(RELEASES[0], tmp_path / "out", page("<!doctype html><title>report</title>"))
+    code, printed = command("history", tmp_path / "out", "--plot", tmp_path / "ranks.svg")
+    assert code == 0, printed
+    assert f"The ranking, because there is one release so far: {tmp_path / 'ranks.svg'}" in printed
+    drawn = (tmp_path / "ranks.svg").read_text(encoding="utf-8")
+    assert drawn == chart_svg(chart_of(RELEASES[0], Shape.WIDE))
+    assert command("history", tmp_path / "out", "--plot", tmp_path / "ranks.png")[0] == 0
+    assert (tmp_path / "ranks.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("ending", "start"), [("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
+)
+def test_a_chart_of_one_release_is_exported(output, command, tmp_path, ending, start):
+    out = tmp_path / f"ranking.{ending}"
+    code, printed = command("export", output, "--out", out, "--shape", "square", "--dark")
+    assert code == 0, printed
+    last = RELEASES[-1]
+    assert f"Wrote {out}: a chart of release {last.release_id}." in printed
+    chart = chart_of(last, Shape.SQUARE, dark=True)
+    assert f"Alternative text: {chart.description}" in printed
+    assert out.read_bytes().startswith(start)
+    if ending == "svg":
+        assert out.read_text(encoding="utf-8") == chart_svg(chart)
+    assert command("export", output, "--out", out, "--release", "b")[0] == 0
+    code, printed = command("export", output, "--out", out, "--shape", "round")
+    assert code == 2
+    assert "round" in printed
+
+
+def test_a_table_for_excel_begins_with_its_mark_and_has_no_inf(tmp_path, command):
+    first, *others = RELEASES[0].ranking
+    ranking = (replace(first, low=-math.inf, high=math.inf), *others)
+    unbounded = RELEASES[0].model_copy(update={"ranking": ranking})
+    publish(unbounded, tmp_path / "out", page("<!doctype html><title>report</title>"))
+    out = tmp_path / "all.csv"
+    assert command("export", tmp_path / "out", "--out", out, "--excel")[0] == 0
+    marked = out.read_bytes()
+    assert command("export", tmp_path / "out", "--out", out)[0] == 0
+    assert marked == b"\xef\xbb\xbf" + out.read_bytes()
+    row = rows_of(out)[0]
+    assert (row["low"], row["high"]) == ("", "")
+    assert float(row["score"]) == first.score
+    code, printed = command("export", tmp_path / "out", "--out", tmp_path / "a.json", "--excel")
+    assert code == 2
+    assert "--excel: is for a .csv file" in printed
+    assert not (tmp_path / "a.json").exists()
 
 
 def test_untouched_releases_pass_the_check(output, command):
@@ -204,3 +259,23 @@ def test_a_day_without_an_earlier_release_is_refused(output, command, since):
     assert code == 2
     assert f"--since {since}: there is no earlier release of that day." in printed
     assert "--since: must be a date" in command("history", output, "--since", "May")[1]
+
+
+def test_of_many_items_five_have_colours_dashes_and_intervals():
+    """Ten bands on top of each other were one grey area."""
+    names, wins = [f"item {i}" for i in range(20)], [3000 - 70 * i for i in range(20)]
+    nights = [
+        make_release(
+            names, wins, seed=seed, release_id=f"n{seed}", created=FIRST.created + timedelta(seed)
+        )
+        for seed in range(8)
+    ]
+    drawn = ranks_over_time(nights, ".svg").decode()
+    kinds = re.findall(r'class="series ([^"]*)"', drawn)
+    assert kinds == [*(f"c{i} s{i}" for i in range(5)), *["rest"] * 5]
+    assert drawn.count('class="whisker"') == 5 * len(nights)
+    assert 'class="area"' not in drawn
+    assert drawn.count('class="point"') == 10 * len(nights)
+    many = [each.model_copy(update={"release_id": f"m{i}"}) for i, each in enumerate(nights * 5)]
+    crowded = ranks_over_time(many, ".svg").decode()
+    assert ('class="whisker"' in crowded, crowded.count('class="area"')) == (False, 10)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import csv
 import errno
+import io
+import json
+import math
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,8 +18,9 @@ import pytest
 
 from hushrank.flows.errors import ArchiveError, ConfigError, PublishError
 from hushrank.flows.release.archive import FILES, load_archived
-from hushrank.flows.release.publish import check_output, publish, published
-from hushrank.flows.release.release import load_release
+from hushrank.flows.release.publish import check_output, publish, published, ranking_csv
+from hushrank.flows.release.release import Release, load_release
+from hushrank.verifier.verify_release import COLUMNS, compare_table
 from tests.releases import JOB, SEEDED, make_release, page
 
 OLD = make_release(release_id="old", seed=1)
@@ -65,6 +70,31 @@ def test_the_table_holds_the_ranking(output):
             assert float(row[name]) == pytest.approx(getattr(line, name), abs=1e-6)
         assert int(row["noisy_wins"]) == NEW.released.wins[line.item]
         assert row["unit"] == NEW.unit == "percent"
+
+
+def with_open_ends() -> Release:
+    first = replace(NEW.ranking[0], high=math.inf, high_all=math.inf)
+    return NEW.model_copy(update={"ranking": (first, *NEW.ranking[1:])})
+
+
+def test_an_end_that_is_not_known_is_an_empty_cell_and_the_verifier_takes_both():
+    release = with_open_ends()
+    text = ranking_csv(release)
+    row = next(csv.DictReader(io.StringIO(text)))
+    assert (row["high"], row["high_all"]) == ("", "")
+    assert float(row["low"]) == pytest.approx(release.ranking[0].low, abs=1e-6)
+    assert "inf" not in text
+    whole = json.loads(release.to_json())
+    lines = [{**line, "unit": "percent", "noisy_wins": None} for line in whole["ranking"]]
+    for line in lines:
+        line |= {f"p_top_{whole['top']}": line["p_top"], "label": line["item"], "board": ""}
+        line["noisy_wins"] = release.released.wins[line["item"]]
+    older = text.replace(",,", ",inf,", 2)  # as earlier versions wrote it
+    assert older.count("inf") == 2
+    for content in (text, older):
+        assert compare_table(content.encode(), lines, COLUMNS) == []
+    known = text.replace(f"{release.ranking[1].high:.6f}", "")
+    assert compare_table(known.encode(), lines, COLUMNS)
 
 
 def test_a_new_release_of_the_job_is_shown_and_the_old_one_kept(output):

@@ -53,12 +53,13 @@ def test_keys_are_those_of_the_contract_in_a_fixed_order():
         *("item", "rank", "score", "low", "high", "rank_low", "rank_high", "group"),
         *("low_all", "high_all", "rank_low_all", "rank_high_all", "surely_above"),
         *("p_best", "p_top"),
+        *("se", "se_noise", "se_chance"),
     ]
     assert list(content["privacy"]) == [
         *("unit", "adjacency", "epsilon", "delta", "rho", "mechanism", "noise_scale"),
         *("noise_variance", "sensitivity", "sensitivity_norm", "sensitivity_l1"),
         *("sensitivity_l2_squared", "max_contributions", "per_item_cap", "distinct_pairs"),
-        "names_per_person",
+        *("names_per_person", "groups_per_answer"),
         *("ties", "parameters", "statement", "not_protected", "theorem", "erratum"),
         *("bits", "reconstructed"),
     ]

@@ -20,6 +20,7 @@ from hushrank.flows.release.scale import (
     published,
     score_decimals,
     score_text,
+    with_unit,
 )
 
 
@@ -64,7 +65,10 @@ def test_other_scores_carry_their_sign(scale):
     texts = [score_text(scale, value, 2) for value in (1.234, -0.5, 0.0, -0.001)]
     assert texts == ["+1.23", "-0.50", "0.00", "0.00"]
     assert interval_text(scale, Line(0.5, -0.1, 1.0), 1) == "-0.1 to +1.0"
-    assert interval_text(scale, Line(0.5, -math.inf, math.inf), 1) == "open to open"
+    assert interval_text(scale, Line(0.5, -math.inf, math.inf), 1) == "unbounded"
+    assert interval_text(scale, Line(0.5, -math.inf, 1.0), 1) == "open to +1.0"
+    assert with_unit(scale, "unbounded") == "unbounded"
+    assert with_unit(Scale.WIN_SHARE, "12–14") == "12–14 %"
 
 
 def test_a_place_is_no_score():

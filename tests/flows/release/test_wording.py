@@ -156,15 +156,17 @@ def test_every_file_has_what_is_sure_and_how_probable_it_is():
     release = make_release()
     header, first, *_ = ranking_csv(release).splitlines()
     later = ["low_all", "high_all", "rank_low_all", "rank_high_all", "surely_above", "p_best"]
-    assert header.split(",")[-7:] == [*later, f"p_top_{release.top}"]
+    errors = ["se", "se_noise", "se_chance"]
+    assert header.split(",")[-10:] == [*later, f"p_top_{release.top}", *errors]
     line = release.ranking[0]
-    assert first.split(",")[-7:] == [
+    assert first.split(",")[-10:] == [
         *(f"{line.low_all:.6f}", f"{line.high_all:.6f}"),
         *(f"{line.rank_low_all}", f"{line.rank_high_all}", line.surely_above),
         *(f"{line.p_best:.6f}", f"{line.p_top:.6f}"),
+        *(f"{line.se:.6f}", f"{line.se_noise:.6f}", f"{line.se_chance:.6f}"),
     ]
     row = ranking_table([release]).to_pylist()[0]
-    assert SCHEMA.names[-9:] == [*later, "p_top", "top", "job"]
+    assert SCHEMA.names[-12:] == [*later, "p_top", "top", "job", *errors]
     assert [row[name] for name in later] == [getattr(line, name) for name in later]
     again = Release.model_validate_json(release.to_json())
     assert again == release

@@ -19,7 +19,7 @@ from hushrank.flows.report import figures, svg
 from hushrank.flows.report.drawings import Cell, Curve, IntervalRow, curves, intervals, matrix
 from hushrank.flows.report.figures import figures_of, noise_half_width
 from hushrank.flows.report.page import render_report
-from hushrank.flows.report.sections import history_figure, ranks_over_time
+from hushrank.flows.report.sections import LEADING, history_figure, ranks_over_time
 from hushrank.flows.report.svg import check_picture, figure_style, label, width_of
 from tests.releases import (
     PAIR_WINS,
@@ -189,7 +189,8 @@ def test_ranks_over_time_are_points_at_their_ranks_with_their_intervals_in_words
     assert np.diff(days) == pytest.approx(np.diff(days)[0], abs=0.02)  # a day after the other
     heights = [min(down[rank]) for rank in sorted(down)]
     assert heights == sorted(heights)  # rank 1 on top
-    assert len(of_class(root, "area")) == len(releases[0].ranking)
+    shown = min(len(releases[0].ranking), LEADING)
+    assert len(of_class(root, "whisker")) == NIGHTS * shown
 
 
 def test_a_line_stands_before_a_release_whose_job_changed():
@@ -326,7 +327,7 @@ def test_a_picture_of_its_own_needs_no_style_sheet():
 
 def test_a_png_without_a_font_is_refused(monkeypatch, tmp_path):
     check_picture(tmp_path / "a.png")
-    monkeypatch.setattr(svg, "_png", lambda picture: b"blank")
+    monkeypatch.setattr(svg, "png_bytes", lambda picture: b"blank")
     check_picture(tmp_path / "a.svg")
     with pytest.raises(ConfigError, match="needs a font such as Arial"):
         check_picture(tmp_path / "a.png")

@@ -59,6 +59,7 @@ class Page(HTMLParser):
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
+        html = html.replace("\N{NO-BREAK SPACE}%", " %")  # as people read it
         self.open: list[str] = []
         self.tags: set[str] = set()
         self.attributes: list[tuple[str, str]] = []
@@ -142,6 +143,8 @@ def test_nothing_is_fetched_from_outside(case):
     outside = sorted(value.partition(",")[0] for value in references if not value.startswith("#"))
     assert outside == [
         "data:application/json;charset=utf-8;base64",
+        "data:image/svg+xml;base64",
+        "data:image/svg+xml;base64",
         "data:text/csv;charset=utf-8;base64",
     ]
     assert all(address.startswith("#") for address in re.findall(r"url\(([^)]*)\)", html))
@@ -152,7 +155,9 @@ def test_style_and_script_run_by_their_hashes_alone(case):
     html, page = case[1], Page(case[1])
     policy = html_text(re.search(r'Content-Security-Policy" content="([^"]*)"', html)[1])
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
-    assert list(rules) == ["default-src", "style-src", "script-src", "base-uri", "form-action"]
+    names = ["default-src", "style-src", "script-src", "img-src", "base-uri", "form-action"]
+    assert list(rules) == names
+    assert rules["img-src"] == "data:"
     assert {rules[name] for name in ("default-src", "base-uri", "form-action")} == {"'none'"}
     for tag in ("style", "script"):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
@@ -177,7 +182,8 @@ def test_the_page_holds_the_published_files(case):
     }
     assert texts == {"text/csv": ranking_csv(release), "application/json": release.to_json()}
     names = re.findall(r'download="([^"]*)"', html)
-    assert names == ["campus-choice-ranking.csv", "campus-choice-release.json"]
+    charts = [f"campus-choice-ranking-{shape}.svg" for shape in ("wide", "square")]
+    assert names == ["campus-choice-ranking.csv", "campus-choice-release.json", *charts]
 
 
 def test_identifiers_are_unique_and_references_resolve(case):
@@ -194,7 +200,7 @@ def test_the_table_is_the_ranking():
     release = RELEASES["plain"]
     header, *rows = Page(render_report(release)).tables[0]
     assert header == [
-        *("Place", "Item", "Share won", "95 % interval", "All at once", "", "Rank"),
+        *("Place", "Item", "Share won", "95 % alone", "95 % all at once", "", "Rank"),
         *("Chance best", "Noisy wins"),
     ]
     expected = [
@@ -288,6 +294,35 @@ def test_noise_band_is_where_the_exact_count_lies(name, quantile):
     release = RELEASES[name]
     expected = quantile * release.privacy.noise_scale / release.released.row_weight
     assert noise_half_width(release) == pytest.approx(expected, rel=2e-3)
+
+
+def test_a_long_name_is_cut_in_the_headline_and_whole_in_the_table():
+    names = [
+        f"Which of these proposals for the new canteen should be paid for first: {end}"
+        for end in "abcdef"
+    ]
+    release = make_release(items=names)
+    page = render_report(release)
+    (headline,) = re.findall(r'<p class="verdict[^"]*">(.*?)</p>', page)
+    assert "Which" not in headline
+    assert len(headline) < len(verdict(release)) / 2
+    assert sorted(row[1] for row in Page(page).tables[0][1:]) == names
+    (plain,) = re.findall(r'<p class="verdict">(.*?)</p>', render_report(RELEASES["plain"]))
+    assert plain.replace("\N{NO-BREAK SPACE}", " ") == verdict(RELEASES["plain"])
+
+
+def test_the_contents_list_names_every_section(case):
+    html = case[1]
+    headings = re.findall(r'<h2 id="([^"]*)">(.*?)</h2>', html)
+    (nav,) = re.findall(r'<nav aria-label="Contents">(.*?)</nav>', html, re.DOTALL)
+    assert re.findall(r'<a href="#([^"]*)">(.*?)</a>', nav) == headings
+    assert headings[0] == ("ranking", "Ranking")
+
+
+def test_no_number_is_parted_from_its_percent_sign(case):
+    assert "\N{NO-BREAK SPACE}%" in case[1]
+    said = re.sub(r"<(style|script)>.*?</\1>", "", case[1], flags=re.DOTALL)
+    assert not re.search(r"[0-9] %", said)
 
 
 def test_item_names_are_text_and_never_markup():
@@ -445,7 +480,7 @@ def test_thousands_of_items_stay_below_one_megabyte():
     html = render_report(make_release(items=names, wins=wins), BALANCE)
     assert 500_000 < len(html.encode()) < 1_000_000
     assert "; the rest is in ranking.csv." in html
-    assert re.findall(r'<a href="([^"#]*)"', html) == ["ranking.csv", "release.json"]
+    assert re.findall(r'<a href="((?!data:image)[^"#]*)"', html) == ["ranking.csv", "release.json"]
 
 
 def test_hundreds_of_items_have_their_table_and_one_file_in_the_page():
@@ -454,7 +489,8 @@ def test_hundreds_of_items_have_their_table_and_one_file_in_the_page():
     html = render_report(make_release(items=names, wins=wins), BALANCE)
     assert len(html.encode()) < 1_000_000
     assert html.count("<td>a video with a name of some length, number 777</td>") == 1
-    assert re.findall(r'<a href="(data:text/csv|[^"#]*)', html) == ["data:text/csv", "release.json"]
+    links = re.findall(r'<a href="(data:[a-z/]*|[^"#]+)', html)
+    assert links == ["data:text/csv", "release.json", "data:image/svg", "data:image/svg"]
 
 
 def test_the_matrix_is_a_table_too():

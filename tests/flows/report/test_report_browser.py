@@ -6,17 +6,21 @@ With 4, 60 and 300 items; with its script, and with scripts switched off.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import interval_text, score_decimals
 from hushrank.flows.report.page import render_report
+from hushrank.flows.report.slide import chart_of, chart_svg
+from hushrank.flows.report.svg import Shape
 from tests.flows.browsers import SCREENS, complaints_of, eventually, faults, on_screen
 from tests.flows.report.test_page import BALANCE
 from tests.releases import PAIR_WINS, SEEDED, make_pairs_release, make_release
@@ -158,10 +162,32 @@ def test_the_files_inside_can_be_saved(visit, tmp_path):
     assert json.loads((tmp_path / "release.json").read_text())["release_id"] == release.release_id
 
 
+@pytest.mark.parametrize(("shape", "sides"), [("wide", (2560, 1440)), ("square", (2160, 2160))])
+def test_a_chart_is_saved_as_svg_and_as_png(visit, tmp_path, shape, sides):
+    page, asked, complaints = visit("300")
+    name = f"campus-choice-ranking-{shape}"
+    with page.expect_download() as saving:
+        page.get_by_role("link", name=f"ranking-{shape}.svg").click()
+    saving.value.save_as(tmp_path / "a.svg")
+    assert saving.value.suggested_filename == f"{name}.svg"
+    drawn = chart_svg(chart_of(releases_of("300")[0], Shape(shape)))
+    assert (tmp_path / "a.svg").read_text(encoding="utf-8") == drawn
+    with page.expect_download() as saving:
+        page.get_by_role("button", name=f"Save {name}.png").click()
+    saving.value.save_as(tmp_path / "a.png")
+    assert saving.value.suggested_filename == f"{name}.png"
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.size == sides
+        colours = {colour for _, colour in picture.convert("RGB").getcolors(1 << 24)}
+    assert {(255, 255, 255), (0x1C, 0x56, 0xB8), (0xA9, 0xC4, 0xEF)} <= colours
+    assert (complaints, len(asked)) == ([], 1)
+
+
 def test_the_keyboard_reaches_every_link_and_table(visit):
     page, _, _ = visit("pairs")
-    reached = []
-    for _ in range(14):
+    reached, links = [], page.locator("nav a").count()
+    assert links > 4
+    for _ in range(links + 14):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate(
@@ -170,6 +196,8 @@ def test_the_keyboard_reaches_every_link_and_table(visit):
             )
         )
     focused = [tag for tag, _ in reached if tag != "BODY"]
+    assert focused[:links] == ["A"] * links  # the contents
+    focused = focused[links:]
     assert focused[:3] == ["INPUT", "INPUT", "BUTTON"]  # search, filter, show all
     assert focused[3:12] == ["DIV", *["SPAN"] * 8]  # the table and its headings
     assert focused[12:14] == ["TR", "A"]  # one line of all: arrow keys go to the others
@@ -236,7 +264,7 @@ def test_headings_sort_both_ways_by_what_is_in_their_column(visit):
     sort_by(page, "Item")
     eventually(page.locator("th[aria-sort=descending]")).to_have_text("Item")
     assert not items_shown(page)[0].startswith("Bern")
-    sort_by(page, "95 % interval")
+    sort_by(page, "95 % alone")
     decimals = score_decimals(release.scale, ranking)
     ends = {line.item: interval_text(release.scale, line, decimals) for line in ranking}
     widths = {
@@ -260,7 +288,8 @@ def test_exact_values_show_where_one_points_or_stands(visit):
     lines.nth(2).hover()
     eventually(exact.nth(2)).to_be_visible()
     ranked = releases_of("300")[0].ranking
-    assert exact.nth(2).inner_text().startswith(f"{ranked[2].item}: {ranked[2].score:.6f} %")
+    told = exact.nth(2).inner_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert told.startswith(f"{ranked[2].item}: {ranked[2].score:.6f} %")
     page.mouse.move(0, 0)
     lines.first.focus()
     for key, place in (("ArrowDown", 1), ("End", 299), ("ArrowDown", 299), ("ArrowUp", 298)):
@@ -334,6 +363,17 @@ def test_on_paper_dots_and_bars_stay_and_pages_break_between_lines(visit, tmp_pa
     headings = page.evaluate("getComputedStyle(document.querySelector('thead')).display")
     assert headings == "table-header-group"  # and so on top of every page
     eventually(page.locator("thead button")).to_have_count(0)  # which Chromium would not repeat
+
+
+@pytest.mark.parametrize("name", ["4", "60", "300", "pairs", "unsafe"])
+def test_a_summary_is_printed_on_one_page(visit, name):
+    page, _, _ = visit(name)
+    page.evaluate("window.print = () => {}")
+    page.get_by_role("button", name="Print a summary on one page").click()
+    printed = page.pdf(format="A4")
+    assert len(re.findall(rb"/Type /Page\b", printed)) == 1
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert len(re.findall(rb"/Type /Page\b", page.pdf(format="A4"))) > 1
 
 
 def test_win_rates_are_a_table_that_says_its_intervals(visit):

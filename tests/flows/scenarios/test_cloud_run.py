@@ -246,7 +246,7 @@ def test_the_command_itself_against_the_emulator(survey, emulator):
     assert not [name for name in names if name.endswith(("exact.npz", ".lease", ".space"))]
 
 
-def little_memory(_: int) -> MemoryPlan:
+def little_memory(*_: int) -> MemoryPlan:
     return MemoryPlan(waiting_bytes=1 << 10, rows_at_once=150)
 
 

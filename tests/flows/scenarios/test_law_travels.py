@@ -30,6 +30,7 @@ from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of, look_of
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.run import draw, estimate, reduce, reserve
 from hushrank.flows.statement import rankings as ranking_statement
+from hushrank.flows.statement.found_names import record_with_names
 from hushrank.flows.statement.record import record_with_look
 from hushrank.privacy import random_pairs, randomized_response
 from hushrank.transforms.common import randomisation
@@ -97,6 +98,9 @@ def concluded(job: Job) -> Conclusion:
     """What the mechanism that drew says of what it drew, and the look before it."""
     drawn = stored(job)
     said = job.drawn_by.method.conclude(drawn.arrays, job.mechanism, job.config)
+    if drawn.found is not None:
+        whole = record_with_names(said.privacy, job.drawn_by.params)
+        return dataclasses.replace(said, privacy=whole)
     seen = look_of(drawn, job.config)
     if seen is None:
         return said

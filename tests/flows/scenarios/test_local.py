@@ -94,6 +94,7 @@ def test_the_page_shows_which_epsilons_people_chose_and_what_lies_could_do(with_
     assert chosen["information"][-1] == max(chosen["information"])
     page = (with_column.folder / "out" / "report.html").read_text()
     assert "Which epsilons people chose" in page
+    assert "ranking leans to the others" in " ".join(page.split())
     assert f"at most about {chosen['weight_of_lies']:.1f} percentage points" in page
 
     capped, _ = run(with_column.set(model={"epsilon_cap": 1.0}), command, "out2")

@@ -72,6 +72,8 @@ JOB = "survey.yaml"
 REFUSED: list[tuple[str, list[str], dict[str, Any]]] = [
     ("report", ["plan", JOB, "--people", "50", "--plot", "plan.png"], {}),
     ("report", ["history", JOB, "--plot", "ranks.png"], {}),
+    ("report", ["export", JOB, "--out", "ranking.png"], {}),
+    ("pdf", ["export", JOB, "--out", "ranking.pdf"], {}),
     ("reproduce", ["reproduce", "ccw", "--quick"], {}),
     ("collect", ["collect", JOB], {}),
     ("collect", ["survey", "demo", "new"], {}),

@@ -134,7 +134,7 @@ def test_rows_of_a_heavy_person_do_not_travel_and_results_are_the_same(
     shuffle = "hushrank.transforms.comparisons.shuffle"
     monkeypatch.setattr(reduce, "CHUNK_ROWS", 64)
     monkeypatch.setattr(reduce, "SMALL_BYTES", MOST_SMALL)
-    monkeypatch.setattr(MemoryPlan, "of", lambda _: MemoryPlan(1 << 14, rows_at_once=100))
+    monkeypatch.setattr(MemoryPlan, "of", lambda *_: MemoryPlan(1 << 14, rows_at_once=100))
     monkeypatch.setattr(f"{shuffle}.BUCKET_ROWS", 50)
     monkeypatch.setattr(f"{shuffle}.MAX_LOCAL_PARTITION_BITS", 4)
     job = kind(tmp_path / "again", tmp_path / "there")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 
 import pytest
 
 from hushrank.pipelines.engine.runner import DEFAULT_MEMORY, LEAST_MEMORY, Engine, Runner
 from hushrank.pipelines.reduce import reduce
+from hushrank.transforms import system
 from hushrank.transforms.comparisons.shuffle import Partitioning
 from tests.pipelines.reduce.test_reduce_comparisons import a_job, a_log, write
 from tests.pipelines.scenarios.test_small_inputs import jobs_on
 
 TEN_BILLION = 10**10
-PROCESSORS = (1, 2, 4, 96, None)  # None: Python cannot tell
+PROCESSORS = (1, 2, 4, 96)
 OTHERS = [runner for runner in Runner if runner is not Runner.LOCAL]
 
 
@@ -29,7 +29,7 @@ def test_every_machine_cuts_a_job_of_any_kind_alike(tmp_path, monkeypatch):
     for job in jobs_on(tmp_path / "input", tmp_path / "work"):
         elsewhere, layouts = dataclasses.replace(job, engine=Engine(Runner.FLINK)), set()
         for number in PROCESSORS:
-            monkeypatch.setattr(os, "cpu_count", lambda number=number: number)
+            monkeypatch.setattr(system, "processors", lambda number=number: number)
             layouts.add(layout(elsewhere))
         assert len(layouts) == 1
 
@@ -40,11 +40,11 @@ def test_a_worker_plans_as_the_launcher_did(tmp_path, monkeypatch, runner):
     kind = reduce.kind_of(a_job(tmp_path / "log", tmp_path / "w", engine=Engine(runner)))
     plans = set()
     for number in PROCESSORS:
-        monkeypatch.setattr(os, "cpu_count", lambda number=number: number)
+        monkeypatch.setattr(system, "processors", lambda number=number: number)
         plans.add((kind.memory, kind.partitions(TEN_BILLION)))
     assert plans == {(kind.memory, Partitioning(partition_bits=12, bucket_bits=5))}
     here = reduce.kind_of(a_job(tmp_path / "log", tmp_path / "w"))
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(system, "processors", lambda: 4)
     assert here.memory.rows_at_once < kind.memory.rows_at_once  # four threads share a process
 
 

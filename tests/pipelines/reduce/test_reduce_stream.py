@@ -133,7 +133,7 @@ def test_counts_and_people_are_the_same_however_rows_are_divided(tmp_path, setti
     for night in range(3):
         if setting == "crowded":
             plan = MemoryPlan(waiting_bytes=1 << 20, rows_at_once=9)
-            monkeypatch.setattr(MemoryPlan, "of", lambda _, plan=plan: plan)
+            monkeypatch.setattr(MemoryPlan, "of", lambda *_, plan=plan: plan)
         if setting != "crowded":  # other partitions every night
             monkeypatch.setattr(f"{shuffle}.BUCKET_ROWS", [40, 10, 200][night])
             monkeypatch.setattr(f"{shuffle}.MAX_LOCAL_PARTITION_BITS", [3, 2, 1][night])

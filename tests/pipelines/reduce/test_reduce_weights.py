@@ -69,7 +69,7 @@ def test_weighted_counts_do_not_depend_on_files_and_pieces(tmp_path, setting, mo
     monkeypatch.setattr("hushrank.pipelines.reduce.reduce.CHUNK_ROWS", 200)
     monkeypatch.setattr("hushrank.transforms.comparisons.shuffle.BUCKET_ROWS", 60)
     plan = MemoryPlan(waiting_bytes=1 << 20, rows_at_once=40)  # so that buckets come in pieces
-    monkeypatch.setattr(MemoryPlan, "of", lambda _: plan)
+    monkeypatch.setattr(MemoryPlan, "of", lambda *_: plan)
     found = reduced(tmp_path / "many", tmp_path / "v", **changes)
     np.testing.assert_array_equal(found[0], expected)
     assert found[1] == squares

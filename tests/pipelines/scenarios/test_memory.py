@@ -99,7 +99,7 @@ def a_log_of_long_names(path: Path, n_bytes: int) -> None:
     pq.write_table(pa.table(columns), path)
 
 
-def small_plan(_: int) -> MemoryPlan:
+def small_plan(*_: int) -> MemoryPlan:
     return MemoryPlan(waiting_bytes=1 << 14, rows_at_once=150)
 
 

@@ -35,7 +35,7 @@ from tests.pipelines.reduce import test_reduce_comparisons as comparisons
 from tests.pipelines.reduce import test_reduce_private as private
 from tests.pipelines.reduce import test_reduce_rankings as rankings
 from tests.pipelines.reduce import test_reduce_responses as responses
-from tests.pipelines.without_beam import run_without_beam
+from tests.pipelines.without_beam import run_with_workers, run_without_beam
 
 HUGE_EPSILON = 50.0  # nothing flips
 
@@ -114,6 +114,25 @@ def test_results_are_those_of_beam(tmp_path):
         small = contents(Path(job.confidential))
         assert any(Path(name).name == "exact.npz" for name in small)
         assert small == contents(on_beam)
+
+
+def test_every_number_of_workers_gives_the_same_counts(tmp_path):
+    jobs = [
+        job
+        for job in jobs_on(tmp_path / "input", tmp_path / "work")
+        if not getattr(job, "fail_on_bad_rows", False) and not getattr(job, "stream", None)
+    ]
+    numbers = (1, 2, 3, 9)
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    child = context.Process(target=run_with_workers, args=(jobs, numbers, results))
+    child.start()
+    assert results.get(timeout=840) == len(jobs) == 9
+    child.join()
+    for job in jobs:
+        first, *others = [contents(Path(f"{job.confidential}-{each}")) for each in numbers]
+        assert "exact.npz" in first
+        assert all(other == first for other in others)
 
 
 def test_large_and_remote_inputs_are_not_small(tmp_path):

@@ -46,6 +46,22 @@ def test_a_column_is_checked_row_by_row_and_its_bounds_belong_to_it():
     assert reasons_of(pa.array(values)) == [*expected, outside, outside]
 
 
+def test_a_row_with_another_epsilon_than_a_level_is_set_aside_by_its_own_bytes():
+    source = EpsilonSource(low=0.5, high=2.0, levels=(0.5, 1.0, 2.0), levels_alone=True)
+    values = [0.5, 1.0, 2.0, 1.5, 0.4, None]
+    batch = pa.record_batch({"eps": pa.array(values)})
+    epsilon, broken = epsilons_of(batch, columns(epsilon="eps"), source, None)
+    outside = "epsilon is outside epsilon_range"
+    none_of_them = "epsilon is none of the public levels"
+    expected = [None, None, None, none_of_them, outside, "null epsilon"]
+    assert [REASONS[code] for code in broken] == expected
+    assert epsilon[:3].tolist() == values[:3]
+    for row, code in enumerate(broken):  # whatever the other rows are
+        alone, own = epsilons_of(batch.slice(row, 1), columns(epsilon="eps"), source, None)
+        assert own.tolist() == [code]
+        np.testing.assert_array_equal(alone, epsilon[row : row + 1])
+
+
 def test_text_that_is_no_number_is_set_aside_and_the_rest_is_read():
     column = pa.array(["1", "x", "1.5", None, "", "nan"])
     no_number = "epsilon is not a number"

@@ -29,6 +29,7 @@ COLUMNS = ComparisonColumns(
     left="a", right="b", outcome="y", winner=None, user="who", event=None, words=None
 )
 FIT, UNFIT, TIE = ("x", "y", 1), ("x", "nobody knows it", 1), ("x", "y", 0)
+WORDLESS = ("x", "y", 7)  # does not fit either, and both of its items are listed
 Row = tuple[str | None, str, str, int]  # whose, and the row
 
 
@@ -46,22 +47,23 @@ def sent(rows: list[Row], ties: Ties = Ties.DROP, key: KeyedHash = KEYED_HASH) -
     )
 
 
-def by_hand(rows: list[Row]) -> tuple[int, int]:
+def by_hand(rows: list[Row]) -> tuple[int, int, int]:
     """Person by person."""
-    voted = {"fit": 0, "unfit": 0}
+    voted = {"fit": 0, "unfit": 0, "unlisted": 0}
     for person in {whose for whose, *_ in rows if whose}:
         mine = [tuple(row) for whose, *row in rows if whose == person and tuple(row) != TIE]
         if mine:
-            refused = sum(row == UNFIT for row in mine)
+            refused = sum(row in (UNFIT, WORDLESS) for row in mine)
+            voted["unlisted"] += UNFIT in mine
             voted["fit" if 2 * refused <= len(mine) else "unfit"] += 1
-    return voted["fit"], voted["unfit"]
+    return voted["fit"], voted["unfit"], voted["unlisted"]
 
 
 logs = st.lists(
     st.builds(
         lambda whose, row: (whose, *row),
         st.sampled_from(["ann", "bob", "cy", "", None]),
-        st.sampled_from([FIT, UNFIT, TIE]),
+        st.sampled_from([FIT, UNFIT, WORDLESS, TIE]),
     ),
     max_size=30,
 )
@@ -74,7 +76,7 @@ def test_each_person_votes_once_by_most_of_their_rows(rows, size):
         whole.take(np.arange(k, min(k + size, len(whole)))) for k in range(0, len(whole), size)
     ]
     votes = votes_of(pieces)
-    assert (votes.fit, votes.unfit) == by_hand(rows)
+    assert (votes.fit, votes.unfit, votes.unlisted) == by_hand(rows)
     kept = without_refusals(whole)
     assert len(kept) + votes.refusals == len(whole)
     assert votes_of([kept]).refusals == 0
@@ -84,12 +86,12 @@ def test_owners_that_share_bits_vote_apart():
     words = np.zeros((3, 4), np.uint64)
     words[0] = [7, 7, 7, 8]  # the same first word
     words[1] = [1, 2, 1, 1]
-    words[2] = [3, 3, 3, 3]  # refusals
-    assert votes_of([OwnedRows(words)]) == Votes(0, 3, 4)
+    words[2] = [3, 3, 7, 3]  # refusals, one of them of an unlisted item
+    assert votes_of([OwnedRows(words)]) == Votes(0, 3, 1, 4)
 
 
 def test_nobody_votes_on_no_rows():
-    assert votes_of([]) == votes_of([sent([])]) == Votes(0, 0, 0)
+    assert votes_of([]) == votes_of([sent([])]) == Votes(0, 0, 0, 0)
 
 
 def bundles(person: str, most: int) -> list[list[Row]]:
@@ -97,23 +99,26 @@ def bundles(person: str, most: int) -> list[list[Row]]:
     return [
         [(person, *row) for row in chosen]
         for size in range(most + 1)
-        for chosen in combinations_with_replacement([FIT, UNFIT, TIE], size)
+        for chosen in combinations_with_replacement([FIT, UNFIT, WORDLESS, TIE], size)
     ]
 
 
+@pytest.mark.parametrize("unlisted", [False, True])
 @pytest.mark.parametrize("adjacency", Adjacency)
-def test_the_sensitivity_is_the_largest_change_over_all_small_inputs(adjacency):
+def test_the_sensitivity_is_the_largest_change_over_all_small_inputs(adjacency, unlisted):
     params = PrivacyParams(
-        unit=Unit.USER, adjacency=adjacency, epsilon=1.0, max_contributions=1, look=0.1
-    )
+        unit=Unit.USER, adjacency=adjacency, epsilon=1.0, max_contributions=1, look=0.1,
+        look_unlisted=unlisted,
+    )  # fmt: skip
     largest = {"l1": 0, "l2": 0}
-    for others in product(bundles("ann", 2), bundles("bob", 1)):
+    for others in product(bundles("ann", 1), bundles("bob", 1)):
         rest = [row for bundle in others for row in bundle]
         with_person = [
-            np.array(by_votes([*rest, *bundle])) for bundle in bundles("zoe", 3) if bundle
+            by_votes([*rest, *bundle])[: 2 + unlisted] for bundle in bundles("zoe", 2) if bundle
         ]
         if adjacency is Adjacency.ADD_REMOVE:
-            changes = [votes - by_votes(rest) for votes in with_person]
+            alone = by_votes(rest)[: 2 + unlisted]
+            changes = [votes - alone for votes in with_person]
         else:
             changes = [one - other for one in with_person for other in with_person]
         for change in changes:
@@ -125,4 +130,4 @@ def test_the_sensitivity_is_the_largest_change_over_all_small_inputs(adjacency):
 
 def by_votes(rows: list[Row]) -> np.ndarray:
     votes = votes_of([sent(rows)])
-    return np.array([votes.fit, votes.unfit])
+    return np.array([votes.fit, votes.unfit, votes.unlisted])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 
 import pytest
 
+from hushrank.transforms import system
 from hushrank.transforms.engine import in_process
-from hushrank.transforms.engine.in_process import MAX_LOCAL_WORKERS
+from hushrank.transforms.engine.in_process import FEW_WORKERS
 
 
 class _Numbered(in_process.DoFn):
@@ -37,16 +37,23 @@ def outputs(elements: list[int]) -> tuple[list[object], list[int]]:
 
 
 def test_each_worker_gets_a_bundle_and_outputs_keep_the_order(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(system, "processors", lambda: 3)
     main, seen = outputs([1, 2, 3, 4, 5])
     assert seen == [1, 2, 3, 4, 5]
     assert main == [(1, ()), 1, (2, ()), (3, (2,)), 5, (4, ()), (5, (4,)), 9]
 
 
 def test_there_are_no_more_bundles_than_memory_is_planned_for(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(system, "processors", lambda: 64)
     main, _ = outputs(list(range(64)))
-    assert sum(isinstance(output, int) for output in main) == MAX_LOCAL_WORKERS
+    assert sum(isinstance(output, int) for output in main) == FEW_WORKERS
+
+
+def test_a_stated_number_of_workers_holds_in_its_block():
+    for number in (1, 2, 64):
+        with in_process.with_workers(number):
+            main, _ = outputs(list(range(64)))
+        assert sum(isinstance(output, int) for output in main) == number
 
 
 @pytest.mark.parametrize(("elements", "sums"), [([], [0]), ([7], [(7, ()), 7])])
@@ -55,7 +62,7 @@ def test_what_is_too_little_for_two_makes_one_bundle(elements, sums):
 
 
 def test_bundles_are_worked_on_at_the_same_time(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(system, "processors", lambda: 2)
     both = threading.Barrier(2)
 
     class Waiting(in_process.DoFn):
@@ -68,7 +75,7 @@ def test_bundles_are_worked_on_at_the_same_time(monkeypatch):
 
 
 def test_what_a_bundle_raises_is_raised(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(system, "processors", lambda: 2)
 
     class Failing(in_process.DoFn):
         def process(self, element: int) -> list[int]:
@@ -117,7 +124,7 @@ def tripled(elements: list[int]) -> dict[str, in_process.PCollection]:
 
 @pytest.mark.parametrize(("n_workers", "elements"), [(1, [1, 2]), (3, list(range(50))), (3, [])])
 def test_what_is_summed_is_summed_as_it_comes_and_not_kept(monkeypatch, n_workers, elements):
-    monkeypatch.setattr(os, "cpu_count", lambda: n_workers)
+    monkeypatch.setattr(system, "processors", lambda: n_workers)
     found, fn = tripled(elements), _Sum()
     (total,) = (found["main"] | in_process.CombineGlobally(fn)).elements
     bundles = max(1, min(n_workers, len(elements)))
@@ -129,7 +136,7 @@ def test_what_is_summed_is_summed_as_it_comes_and_not_kept(monkeypatch, n_worker
 
 
 def test_what_was_used_before_is_summed_from_what_is_kept(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(system, "processors", lambda: 2)
     found = tripled([1, 2, 3])
     assert found["seen"].elements == [1, 2, 3]
     (total,) = (found["main"] | in_process.CombineGlobally(_Sum())).elements
@@ -139,7 +146,7 @@ def test_what_was_used_before_is_summed_from_what_is_kept(monkeypatch):
 
 
 def test_an_error_of_one_worker_ends_the_others(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(system, "processors", lambda: 2)
     taken = in_process._Shared([-1, *range(100)])
     with pytest.raises(ValueError, match="below zero"), taken.or_none():
         list(in_process.outputs_of_bundle(_Tripled(), taken))

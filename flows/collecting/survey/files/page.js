@@ -55,23 +55,15 @@ var Words = class {
   number(value) {
     return value.toLocaleString(this.language, { maximumSignificantDigits: 3 });
   }
-  percent(share) {
-    const digits = share < 95e-4 ? { maximumSignificantDigits: 1 } : { maximumFractionDigits: 0 };
+  /** A share as a percentage; `more` digits than the fewest. */
+  percent(share, more = 0) {
+    const few = share < 95e-4;
+    const digits = few ? { maximumSignificantDigits: 1 + more } : { maximumFractionDigits: more };
     return share.toLocaleString(this.language, { style: "percent", ...digits });
   }
 };
 
 // page/choice.ts
-var STEPS = 100;
-function epsilonAt(step, low, high) {
-  if (step <= 0) return low;
-  if (step >= STEPS) return high;
-  const epsilon = Number((low * (high / low) ** (step / STEPS)).toPrecision(3));
-  return Math.min(Math.max(epsilon, low), high);
-}
-function stepOf(epsilon, low, high) {
-  return high > low ? Math.round(STEPS * Math.log(epsilon / low) / Math.log(high / low)) : 0;
-}
 function chanceOfChange(survey, epsilon) {
   switch (survey.mode) {
     case "mallows":
@@ -102,39 +94,48 @@ function wholeOf(survey, epsilon) {
   const each = survey.mode === "pairs" || survey.mode === "ranked-pairs";
   return each ? survey.questions * epsilon : epsilon;
 }
+function chances(survey, words) {
+  const shares = survey.epsilon.levels.map((epsilon) => chanceOfChange(survey, epsilon));
+  const written = (more) => shares.map((share) => words.percent(share, more));
+  const apart = [0, 1, 2].find((more) => new Set(written(more)).size === shares.length);
+  return written(apart ?? 3);
+}
 function chooser(survey, chosen, words) {
-  const { low, high } = survey.epsilon;
-  const explained = make("div", { class: "meaning", id: "meaning" });
-  const slider = make("input", {
-    type: "range",
-    id: "epsilon",
-    min: "0",
-    max: String(STEPS),
-    value: String(stepOf(chosen.epsilon, low, high)),
-    "aria-describedby": "meaning"
-  });
+  const { levels } = survey.epsilon;
+  const explained = make("div", { class: "meaning", id: "meaning", "aria-live": "polite" });
   const explain = () => {
     const sentences = meaning(survey, chosen.epsilon, words);
     explained.replaceChildren(...sentences.map((text) => make("p", {}, text)));
-    slider.setAttribute("aria-valuetext", sentences[0]);
   };
-  slider.addEventListener("input", () => {
-    chosen.epsilon = epsilonAt(slider.valueAsNumber, low, high);
-    explain();
-  });
   explain();
   const heading = make("h2", {}, words.say("choice_heading"));
-  if (low === high) {
+  if (levels.length === 1) {
     return make("section", { class: "choice" }, heading, make("p", {}, words.say("fixed")), explained);
   }
-  const ends = make(
-    "p",
-    { class: "ends", "aria-hidden": "true" },
-    make("span", {}, words.say("more_private")),
-    make("span", {}, words.say("more_exact"))
-  );
-  const label = make("label", { for: "epsilon" }, words.say("slider"));
-  return make("section", { class: "choice" }, heading, label, slider, ends, explained);
+  const changed = survey.mode === "mallows" ? "level_swapped" : "level_flipped";
+  const ends = /* @__PURE__ */ new Map([
+    [levels[0], words.say("more_private")],
+    [levels[levels.length - 1], words.say("more_exact")]
+  ]);
+  const percents = chances(survey, words);
+  const options = levels.map((epsilon, place) => {
+    const radio = make("input", {
+      type: "radio",
+      name: "epsilon",
+      value: String(epsilon),
+      checked: epsilon === chosen.epsilon,
+      change: () => {
+        chosen.epsilon = epsilon;
+        explain();
+      }
+    });
+    const percent = percents[place];
+    const end = ends.get(epsilon);
+    const text = words.say(changed, { percent });
+    return make("label", {}, radio, " ", end === void 0 ? text : `${text} (${end})`);
+  });
+  const group = make("fieldset", { class: "levels" }, make("legend", {}, words.say("slider")), ...options);
+  return make("section", { class: "choice" }, heading, group, explained);
 }
 
 // page/questions.ts

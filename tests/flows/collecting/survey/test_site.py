@@ -22,6 +22,7 @@ from hushrank.flows.collecting.survey.settings import (
 )
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import load_config
+from hushrank.privacy.units import epsilon_levels
 
 NAMES = ["a", "b", "<script>alert(1)</script>", "Zürich"]
 VALUE = re.compile(r"\{(\w+)\}")
@@ -122,27 +123,39 @@ def test_the_settings_say_who_asks_and_until_when(tmp_path):
 
 
 def test_texts_of_another_language_need_those_about_the_asker_only_with_one(tmp_path):
-    known = {key: f"fr {text}" for key, text in built_in("en").items()}
+    known = {key: f"it {text}" for key, text in built_in("en").items()}
     older = {key: text for key, text in known.items() if key not in OF_ABOUT}
-    assert build(tmp_path, {"fr": older}, languages=["fr"])
-    with pytest.raises(ConfigError, match="fr: lacks asker, closed, closes, privacy_notice"):
-        build(tmp_path, {"fr": older}, languages=["fr"], about=ABOUT)
-    assert build(tmp_path, {"fr": known}, languages=["fr"], about=ABOUT)
+    assert build(tmp_path, {"it": older}, languages=["it"])
+    with pytest.raises(ConfigError, match="it: lacks asker, closed, closes, privacy_notice"):
+        build(tmp_path, {"it": older}, languages=["it"], about=ABOUT)
+    assert build(tmp_path, {"it": known}, languages=["it"], about=ABOUT)
+
+
+def test_the_page_offers_the_levels_of_the_file_and_no_other(tmp_path):
+    path = survey(tmp_path)
+    text = path.read_text("utf-8")
+    path.write_text(re.sub(r"epsilon_range:\n  - 2\n  - 4", "epsilon_levels: [0.5, 1, 3]", text))
+    assert json.loads(build_site(load_config(path))["survey.json"])["epsilon"] == {
+        "levels": [0.5, 1, 3],
+        "start": 1,
+    }
 
 
 def test_the_settings_say_what_the_file_says(tmp_path):
     found = json.loads(build(tmp_path, questions=3)["survey.json"])
-    assert found["epsilon"] == {"low": 2, "high": 4, "start": 2}  # 1 is not in the range
+    levels = found["epsilon"]["levels"]
+    assert (levels[0], levels[-1], len(levels)) == (2, 4, 4)  # of a range the page offers four
+    assert set(levels) <= set(epsilon_levels(2.0, 4.0))
+    assert found["epsilon"]["start"] == 2  # the nearest to 1
     assert [item["name"] for item in found["items"]] == NAMES
     assert (found["mode"], found["questions"], found["url"]) == ("pairs", 3, "answers")
     assert list(found["languages"]) == ["en"]
 
 
 def test_texts_of_a_file_change_and_add_languages(tmp_path):
-    all_texts = dict(built_in("en"))
     texts = {
         "en": {"title": "Where to study?", "items": {"a": "Alpha"}},
-        "fr": all_texts | {"title": "Où étudier ?"},
+        "fr": {"title": "Où étudier ?"},
     }
     found = json.loads(build(tmp_path, texts, languages=["fr", "en", "de"])["survey.json"])
     languages = found["languages"]
@@ -163,7 +176,7 @@ def test_texts_of_a_file_change_and_add_languages(tmp_path):
         ({"en": {"flipped": "{chance}"}}, ["en"], "en.flipped: {chance} stands for nothing here"),
         ({"en": {"items": {"x": "X"}}}, ["en"], "en.items.x: is not in the catalogue"),
         ({"en": "Hello"}, ["en"], "en: must hold lines"),
-        ({"fr": {"title": "Où ?"}}, ["fr"], "fr: lacks back, begin, broken"),
+        ({"it": {"title": "Dove?"}}, ["it"], "it: lacks back, begin, broken"),
         ({"en": {"title": "a\u202eb"}}, ["en"], "line 2: holds the character \\u202e"),
     ],
 )
@@ -180,11 +193,20 @@ def test_a_file_of_texts_that_is_not_there_is_told(tmp_path):
 
 
 def test_a_language_without_texts_is_told(tmp_path):
-    with pytest.raises(ConfigError, match="hushrank has texts in de and en"):
-        build(tmp_path, languages=["en", "pt-BR"])
+    with pytest.raises(ConfigError, match="hushrank has texts in de, en, es, fr, pt"):
+        build(tmp_path, languages=["en", "it"])
 
 
-def test_both_languages_have_the_same_texts_with_the_same_values(checkout):
+def test_every_language_is_complete_and_of_its_own(checkout):
+    folder = checkout / "flows/collecting/survey/files"
+    assert sorted(BUILT_IN) == sorted(path.stem[6:] for path in folder.glob("texts.*.yaml"))
+    english = built_in("en")
+    for language in set(BUILT_IN) - {"en"}:
+        alike = [key for key, text in built_in(language).items() if text == english[key]]
+        assert set(alike) <= {"no"}, language
+
+
+def test_all_languages_have_the_same_texts_with_the_same_values(checkout):
     english, *others = (built_in(language) for language in ("en", *BUILT_IN))
     for other in others:
         assert list(other) == list(english)

@@ -28,7 +28,7 @@ ALREADY = {"unit": "local", "already_private": True}
 KINDS: dict[str, dict[str, Any]] = {
     "pairs": {
         "input": {"kind": "comparisons", "columns": {"epsilon": "epsilon"}},
-        "privacy": ALREADY | {"epsilon_range": [0.25, 4.0]},
+        "privacy": ALREADY | {"epsilon_levels": [0.25, 1.0, 2.0, 4.0]},
         "method": "debiased-rr",
         "collect": {"questions": 10},
     },
@@ -334,24 +334,33 @@ def test_a_page_that_has_closed_asks_nothing(visit):
     assert (complaints, host.sent) == ([], [])
 
 
-def test_the_slider_says_what_it_means_and_stays_in_its_range(visit):
+def test_levels_that_hardly_differ_can_be_told_apart(visit, monkeypatch):
+    close = KINDS["pairs"] | {"privacy": ALREADY | {"epsilon_levels": [1.0, 1.01, 4.0]}}
+    monkeypatch.setitem(KINDS, "pairs", close)
+    page, _, _ = visit("pairs")
+    labels = page.get_by_role("group", name="Your choice").locator("label")
+    chances = [re.search(r"[0-9.]+%", text)[0] for text in labels.all_inner_texts()]
+    assert chances == ["26.9%", "26.7%", "1.8%"]
+
+
+def test_the_levels_say_what_they_mean_and_one_of_them_is_sent(visit):
     page, host, _ = visit("pairs")
-    slider = page.get_by_role("slider", name="Your choice")
-    said = "Each of your answers is sent wrong with probability 27%."
-    eventually(slider).to_have_attribute("aria-valuetext", said)
+    group = page.get_by_role("group", name="Your choice")
+    labels = [f"changed by chance: {percent}% of answers" for percent in (44, 27, 12, 2)]
+    labels = [f"{labels[0]} (more private)", *labels[1:3], f"{labels[3]} (more exact)"]
+    eventually(group.locator("label")).to_have_text(labels)
+    eventually(group.get_by_role("radio", name=labels[1])).to_be_checked()
     said = "epsilon is 1, and at most 10 for everything you send together"
     eventually(page.locator("#meaning")).to_contain_text(said)
-    slider.focus()
-    for key, percent in (("Home", "44%"), ("End", "2%")):
-        page.keyboard.press(key)
-        said = re.compile(f"probability {percent}\\.")
-        eventually(slider).to_have_attribute("aria-valuetext", said)
-    page.keyboard.press("ArrowLeft")
+    group.get_by_role("radio", name=labels[1]).focus()
+    page.keyboard.press("ArrowDown")
+    said = "Each of your answers is sent wrong with probability 12%."
+    eventually(page.locator("#meaning")).to_contain_text(said)
     press(page, page.get_by_role("button", name="Begin"))
     while page.locator("#body").count() == 0:
         press(page, page.locator("button.choice").first)
     (epsilon,) = {each["epsilon"] for each in json.loads(page.inner_text("#body"))["answers"]}
-    assert epsilon == 3.89  # one step below 4: 4 * 16^-0.01
+    assert epsilon == 2.0
     assert host.sent == []
 
 

@@ -182,3 +182,21 @@ def test_a_broken_pipe_ends_no_command():
         for _ in range(2):
             console.print("a step\n" * 10_000)
     assert console.quiet
+
+
+@pytest.mark.parametrize("plain", [{"TERM": "dumb"}, {"TYPER_USE_RICH": "0"}])
+def test_help_is_plain_on_request_and_whole(plain):
+    """A screen reader would spell out the lines of boxes; typer would cut descriptions off."""
+
+    def said(*words: str) -> str:
+        asked = [sys.executable, "-m", "hushrank", *words]
+        environment = {**os.environ, "COLUMNS": "80", **plain}
+        done = subprocess.run(asked, env=environment, capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    for words in (("--help",), ("ledger", "--help"), ("run", "--help"), ("run", "--nope")):
+        shown = said(*words)
+        assert "Usage: hushrank" in shown
+        assert not re.search("[\\u2500-\\u257f]|[a-z]\\.\\.\\.\\n", shown)
+    assert "Error: No such option: --nope" in said("run", "--nope")
+    assert "reserve budget, reduce, draw noise," in said("--help")

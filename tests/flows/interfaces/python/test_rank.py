@@ -326,7 +326,7 @@ def test_a_notebook_shows_bars_and_loads_nothing(here: None, job: dict[str, Any]
     assert "<b>ants" not in shown
     assert not re.search(r"https?:|src=|url\(|<script|<link", shown)
     frame = release.report()._repr_html_()
-    assert frame.startswith("<iframe srcdoc=")
+    assert frame.startswith('<iframe title="Report" srcdoc=')
     assert "allow-scripts" in frame
     assert "allow-same-origin" not in frame
     assert release.to_pandas()["item"][0] == release.to_polars()["item"][0]

@@ -12,6 +12,7 @@ from hushrank.flows.planning.plan.survey import Setting, accuracy_of, error_part
 from hushrank.flows.planning.plan.world import MOST_SIMULATED, ErrorParts, World
 
 BALANCED = World(design=Design.BALANCED)
+UNEQUAL = World(design=Design.RANDOM)
 N_ITEMS = 40
 
 
@@ -55,6 +56,60 @@ def test_formulas_say_what_simulated_surveys_do(config, method, epsilon, monkeyp
     assert wrong.error > 1.35 * simulated.error
 
 
+@pytest.mark.parametrize(
+    ("method", "epsilon"),
+    [
+        ("win-loss", 0.5),
+        ("win-loss", 4.0),
+        ("noisy-pairs", 2.0),
+        ("noisy-pairs", 8.0),
+        ("perturbed-mle", 1.0),
+        ("perturbed-mle", 4.0),
+        ("debiased-rr", 6.0),
+        ("debiased-rr", 18.0),
+    ],
+)
+def test_formulas_hold_where_items_meet_unequally_often(survey, method, epsilon, monkeypatch):
+    """By Zipf's law, so that the item shown most meets others 20 times as often as a typical one.
+
+    Taking all items for equally exposed, as in a balanced design, is seen, and so is an error of
+    the privacy part by half.
+    """
+    survey.set(input__design="random", method=method)
+    if method == "debiased-rr":
+        survey.set(
+            input__ties="random",
+            privacy={"unit": "local", "epsilon": epsilon, "max_contributions": 6},
+        )
+    config = plan_config(survey.config, n_items=N_ITEMS)
+    setting = Setting(method=method, epsilon=epsilon, people=8000, answers=6)
+    simulated = accuracy_of(config, setting, replace(UNEQUAL, replicates=12))
+    assert not simulated.by_formula
+    monkeypatch.setattr(planned_surveys, "MOST_SIMULATED", N_ITEMS - 1)
+    found = accuracy_of(config, setting, UNEQUAL)
+    assert found.by_formula
+    assert found.order == pytest.approx(simulated.order, abs=0.02)
+    assert found.top == pytest.approx(simulated.top, abs=4 * 0.5 / 12**0.5)
+    assert found.error == pytest.approx(simulated.error, rel=0.25)
+    assert 0.5 < found.largest / simulated.largest < 1.6
+    assert 0.45 < found.width / simulated.width < 1.5
+    balanced = accuracy_of(config, setting, BALANCED)
+    assert balanced.error < 0.75 * simulated.error
+
+
+@pytest.mark.parametrize("method", ["noisy-pairs", "win-loss", "auto"])
+def test_a_plan_of_300_items_by_chance_simulates_no_survey(survey, method, monkeypatch):
+    def never(*_arguments):
+        raise AssertionError("a survey was simulated")
+
+    monkeypatch.setattr(planned_surveys, "_one", never)
+    survey.set(input__design="random", method=method)
+    config = plan_config(survey.config, n_items=300)
+    for epsilon in (0.1, 10.0):
+        setting = Setting(method=method, epsilon=epsilon, people=20_000, answers=10)
+        assert accuracy_of(config, setting, UNEQUAL).by_formula
+
+
 @pytest.mark.parametrize("method", ["noisy-pairs", "win-loss"])
 def test_a_plan_of_300_items_simulates_no_survey(survey, method, monkeypatch):
     def never(*_arguments):
@@ -79,7 +134,8 @@ def test_few_items_and_other_designs_are_simulated(config, survey, monkeypatch):
     assert not accuracy_of(config, setting, BALANCED).by_formula
     many = plan_config(survey.config, n_items=MOST_SIMULATED + 1)
     assert accuracy_of(many, setting, BALANCED).by_formula
-    assert not accuracy_of(many, setting, World(design=Design.RANDOM)).by_formula
+    assert not accuracy_of(many, setting, World(design=Design.ANY)).by_formula
+    assert not accuracy_of(many, setting, UNEQUAL).by_formula  # shares won
     assert not accuracy_of(many, setting, replace(BALANCED, activity=((4, 1.0),))).by_formula
 
 
@@ -91,3 +147,20 @@ def test_the_command_says_which_numbers_are_by_formula(survey, capsys):
     said = capsys.readouterr().out
     assert "with so many items (160) the numbers of" in said
     assert "follow from formulas, and no survey is simulated for them" in said
+
+
+@pytest.mark.parametrize(("method", "epsilon"), [("win-loss", 1.0), ("noisy-pairs", 4.0)])
+def test_formulas_hold_for_the_whole_of_groups(survey, method, epsilon, monkeypatch):
+    """The whole has the noise of all groups, which a formula without groups would leave out."""
+    survey.set(input__design="random", method=method)
+    alone = plan_config(survey.config, n_items=N_ITEMS)
+    survey.set(groups={"column": "language", "values": ["de", "en", "fr", "it"]})
+    config = plan_config(survey.config, n_items=N_ITEMS)
+    setting = Setting(method=method, epsilon=epsilon, people=8000, answers=6)
+    simulated = accuracy_of(config, setting, replace(UNEQUAL, replicates=12))
+    monkeypatch.setattr(planned_surveys, "MOST_SIMULATED", N_ITEMS - 1)
+    found = accuracy_of(config, setting, UNEQUAL)
+    assert found.by_formula
+    assert found.error == pytest.approx(simulated.error, rel=0.25)
+    assert found.order == pytest.approx(simulated.order, abs=0.02)
+    assert accuracy_of(alone, setting, UNEQUAL).error < 0.9 * found.error

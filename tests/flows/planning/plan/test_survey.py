@@ -10,7 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
 
+from hushrank.flows.config.privacy import Budget
 from hushrank.flows.planning.plan.choice import methods_to_compare, verdict
 from hushrank.flows.planning.plan.limits import limits_of
 from hushrank.flows.planning.plan.survey import (
@@ -200,6 +203,48 @@ def test_flips_cost_the_same_share_of_people_however_many_there_are(survey):
     people = 1 / math.tanh(0.5) ** 2  # the weight of an answer is tanh(epsilon / 2)^2
     assert 1 + (limits.privacy / limits.sampling) ** 2 == pytest.approx(people, rel=0.02)
     assert f"{people:.3g} times as many people" in limits.text
+    m = len(config.items.catalogue.names)  # [XSC] Theorem 2: a person answers m (m - 1) p / 2
+    free = math.sqrt(math.log(m) / (m * 500 * (2 * 6 / (m * (m - 1)))))
+    assert limits.their_sampling == pytest.approx(free)
+    assert limits.their_privacy == pytest.approx(free * math.sqrt(people))
+    per_person = config.privacy.model_copy(update={"budget": Budget.PER_USER})
+    split = limits_of(
+        config.model_copy(update={"privacy": per_person}), replace(setting, epsilon=6.0), world
+    )
+    assert split.their_privacy == pytest.approx(limits.their_privacy)
+
+
+def test_the_example_of_the_docs_is_what_the_plan_says(survey, checkout):
+    """docs/reproduction.md, Theory: 8 items, 500 people with 10 answers each, epsilon 1."""
+    job = survey.set(
+        items={"count": 8}, privacy__epsilon=1.0, privacy__max_contributions=10,
+        method="win-loss", input__design="random",
+    )  # fmt: skip
+    setting = Setting(method="win-loss", epsilon=1.0, people=500, answers=10)
+    limits = limits_of(plan_config(job.config), setting, World())
+    page = " ".join((checkout / "docs" / "reproduction.md").read_text().split())
+    assert f"are {limits.their_sampling:.2g} and {limits.their_privacy:.2g}, which looks" in page
+    assert f"`win-loss` are {limits.sampling:.2g} and {limits.privacy:.2f}, because" in page
+    assert f"with about {float(f'{limits.even:.2g}'):,.0f} people both are equal" in page
+
+
+def test_the_noise_of_a_count_is_at_the_rho_that_epsilon_and_delta_give(survey):
+    """[NZ] section 4: its epsilon is that of zCDP, some five times smaller at this delta."""
+    job = exam(survey).set(privacy__noise="gaussian", privacy__delta=1e-6)
+    config, world = plan_config(job.config), World(spread=0.02)
+    setting = Setting(method="spectral", epsilon=1.0, people=500, answers=6)
+    limits, m = limits_of(config, setting, world), len(config.items.catalogue.names)
+
+    def spare(sigma: float) -> float:  # delta of continuous Gaussian noise at epsilon 1, less 1e-6
+        low, high = (norm.cdf(side / (2 * sigma) - sigma) for side in (-1, 1))
+        return high - math.e * low - 1e-6
+
+    rho = 1 / (2 * brentq(spare, 1, 20) ** 2)
+    assert limits.their_sampling == pytest.approx(math.sqrt(500) * min(6, m) / m)
+    assert limits.their_privacy == pytest.approx(math.sqrt(m * (m - 1) / (2 * rho)), rel=0.01)
+    assert limits.their_privacy > 4 * math.sqrt(m * (m - 1))
+    laplace = plan_config(exam(survey).set(privacy__noise="laplace", privacy__delta=None).config)
+    assert not limits_of(laplace, setting, world).theorem  # of Gaussian noise only
 
 
 def test_the_epsilon_that_is_enough_is_enough_and_less_is_not(survey):

@@ -50,6 +50,7 @@ TIED: Settings = {**COMPARED, "ties": "random"}
 RANKED: Settings = {"kind": "rankings", "paths": ["rows.csv"]}
 TESTED: Settings = {"kind": "responses", "paths": ["rows.csv"]}
 SHEETS: Settings = {**TESTED, "missing": "set-aside"}
+OVERLAPPING: Settings = {"column": "g", "values": ["a", "b", "c"], "most": 2, "separator": "|"}
 USER: Settings = {"unit": "user", "epsilon": 2.0, "max_contributions": 6}
 GAUSSIAN: Settings = {**USER, "noise": "gaussian", "delta": 1e-6}
 ADDED: Settings = {**USER, "adjacency": "add-remove"}
@@ -84,6 +85,12 @@ JOBS: dict[str, Settings] = {
     "counts, groups": job(
         COMPARED, USER, "noisy-counts", groups={"column": "g", "values": ["a", "b", "c"]}
     ),
+    "counts, groups that overlap": job(
+        COMPARED, USER, "noisy-counts", groups={**OVERLAPPING, "values": ["a", "b", "c", "d"]}
+    ),
+    "pairs, groups that overlap": job(
+        {**COMPARED, "ties": "model"}, GAUSSIAN, "noisy-pairs", groups=OVERLAPPING
+    ),
     "counts, names": job(COMPARED, {**USER, "look": 0.1, "names_per_person": 2}, "noisy-counts"),
     "pairs, names": job(
         COMPARED, {**GAUSSIAN, "distinct_pairs": True, "names_per_person": 3}, "noisy-pairs"
@@ -97,6 +104,9 @@ JOBS: dict[str, Settings] = {
         schedule={"stream": STREAM},
     ),
     "counts, look": job(COMPARED, {**USER, "look": 0.1}, "noisy-counts"),
+    "counts, look, items": job(
+        COMPARED, {**USER, "look": {"share": 0.1, "unlisted": True}}, "noisy-counts"
+    ),
     "counts, weights": job(
         {**COMPARED, "columns": {"weight": "w"}},
         {**GAUSSIAN, "max_weight": 3.0, "distinct_pairs": True, "bounding": "weights"},
@@ -261,6 +271,50 @@ def groups_at_the_cost_of_one(patch: pytest.MonkeyPatch) -> None:
             return _found(*how, **more)
 
         patch.setattr(trusted_rankings, name, of_one)
+
+
+def unlisted_items_for_free(patch: pytest.MonkeyPatch) -> None:
+    """The look has the noise of votes alone, and tells who names an unlisted item besides."""
+    votes = central_noise.votes_sensitivity
+    patch.setattr(
+        central_noise,
+        "votes_sensitivity",
+        lambda params: votes(replace(params, look_unlisted=False)),
+    )
+
+
+def overlap_at_the_cost_of_one(patch: pytest.MonkeyPatch) -> None:
+    """Noise as if an answer counted in one group, and never in the whole besides."""
+    patch.setattr(Sensitivity, "in_groups", lambda one, most: one)
+
+
+def overlap_without_the_whole(patch: pytest.MonkeyPatch) -> None:
+    """Noise for the groups of an answer, as if the whole were their sum."""
+    whole = Sensitivity.in_groups
+    patch.setattr(Sensitivity, "in_groups", lambda one, most: whole(one, most - 1))
+
+
+def twice_in_the_whole(patch: pytest.MonkeyPatch) -> None:
+    """An answer counts in the whole once more for each of its groups."""
+    draw = common.GroupedMethod.draw
+
+    def again(self: Any, exact: Any, *how: Any) -> Any:
+        counts = exact["counts"].copy()
+        counts[-1] += counts[:-1].sum(axis=0)
+        return draw(self, {"counts": counts}, *how)
+
+    patch.setattr(common.GroupedMethod, "draw", again)
+
+
+def all_groups_count(patch: pytest.MonkeyPatch) -> None:
+    """An answer counts in all of its groups, whatever their number."""
+    reduction = CountedMethod.reduction
+
+    def wrong(*args: Any, **kwargs: Any) -> Any:
+        found = reduction(*args, **kwargs)
+        return replace(found, groups=replace(found.groups, most=len(found.groups.names)))
+
+    patch.setattr(CountedMethod, "reduction", wrong)
 
 
 def one_level_is_charged(patch: pytest.MonkeyPatch) -> None:
@@ -546,6 +600,10 @@ BUGS: dict[str, Bug] = {
     "half the noise, kemeny": Bug("kemeny", less_noise(ranking_counts)),
     "half the noise, bradley-terry": Bug("bradley-terry", less_noise(ranking_counts)),
     "half the noise, footrule": Bug("footrule", less_noise(ranking_counts)),
+    "overlap at the cost of one": Bug("counts, groups that overlap", overlap_at_the_cost_of_one),
+    "overlap without the whole": Bug("pairs, groups that overlap", overlap_without_the_whole),
+    "twice in the whole": Bug("counts, groups that overlap", twice_in_the_whole),
+    "all groups count": Bug("counts, groups that overlap", all_groups_count),
     "groups of rankings at the cost of one": Bug("borda, groups", groups_at_the_cost_of_one),
     "a voter in two precincts": Bug("precincts", in_two_precincts),
     "levels at the cost of one": Bug("precincts", one_level_is_charged),
@@ -553,6 +611,7 @@ BUGS: dict[str, Bug] = {
         "instant-runoff", less_noise(election_rules, 4), 2_000
     ),
     "half the noise of the look": Bug("counts, look", less_noise(drawn)),
+    "unlisted items for free": Bug("counts, look, items", unlisted_items_for_free, 4_000),
     **{
         f"names are people, {name}": Bug(f"{name}, names", names_are_people, 2_500)
         for name in ("counts", "pairs", "spectral", "borda", "stream")

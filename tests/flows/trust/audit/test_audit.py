@@ -44,6 +44,7 @@ RUNS = 250
 CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_power.py` has all
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row", "counts, item cap"),
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs, ties"),
+    "counts, look, items",
     *("pairs, public graph", "win-loss", "one-shot", "spectral", "borda", "bradley-terry"),
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
     *("footrule", "instant-runoff", "stream", "stream, metered rows", "debiased-rr", "laplace-rr"),
@@ -51,6 +52,7 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("random-pairs, hidden items", "auto", "personalized", "spectral, look", "footrule, look"),
     *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
     "totals of points, groups",
+    *("counts, groups that overlap", "pairs, groups that overlap"),
 )
 COUNTED = (  # all jobs that add noise to counts and release them
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),
@@ -61,13 +63,15 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
     *("pairs, names", "spectral, names", "borda, names", "stream, names"),
     *("stream, metered rows", "totals of points, groups", "precincts", "borda, groups"),
+    *("counts, groups that overlap", "pairs, groups that overlap"),
 )
 FAULTS = (
     *("names are people, counts", "names are people, stream", "names are people, borda"),
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
     *("half the noise, weights", "half the noise, ties", "half the noise, public graph"),
     *("half the noise, tests", "half the noise, kemeny", "half the noise, bradley-terry"),
-    *("half the noise of the look", "half the sensitivity, item cap", "adjacency confused"),
+    *("half the noise of the look", "unlisted items for free"),
+    *("half the sensitivity, item cap", "adjacency confused"),
     *("the noise of wins alone", "L + 1 answers count", "pairs are not distinct", "no item cap"),
     *("weights are not clipped", "heavy people do not shrink", "the same noise on all counts"),
     *("the same noise in every run", "no noise on zeros", "one night is charged"),
@@ -82,6 +86,8 @@ FAULTS = (
     *("half the noise, points", "half the noise, points, groups", "scores of points for free"),
     *("a voter in two precincts", "levels at the cost of one"),
     "groups of rankings at the cost of one",
+    *("overlap at the cost of one", "overlap without the whole", "twice in the whole"),
+    "all groups count",
     *("right answers alone", "right answers alone, by group"),
     *("half the noise, bands", "a sheet in several bands"),
     *("sheets by score for free", "how many sheets count is told"),
