@@ -590,7 +590,7 @@ FALSIFIED: list[tuple[str, str, Edit, str]] = [
         "a name of too little weight",
         FOUND,
         lambda f: f.tell("found.weights", lambda told: dict.fromkeys(told, 0.1)),
-        "every found name reaches the threshold",
+        "names reach their threshold",
     ),
     (
         "more names of a person",
@@ -625,7 +625,7 @@ def test_a_release_that_is_silent_on_names_that_the_ledger_says_were_drawn_is_wr
         return [line for line in lines if b'"names":true' not in line]
 
     forged = zoo(FOUND)
-    assert "not by both" in forged.lines(without_names).with_hashes().wrong()
+    assert "differ on names of items" in forged.lines(without_names).with_hashes().wrong()
 
 
 def test_texts_of_a_release_cannot_write_on_the_terminal(zoo):
