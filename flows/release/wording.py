@@ -370,8 +370,6 @@ NONE_OF_ROUNDS = (
 )
 
 
-# methods for which `interval_change` predicts intervals; a test compares it with simulated surveys
-PREDICTED = ("noisy-counts", "noisy-pairs")
 LEAST_WIDENED = 1.005  # factor below which the noise is not worth a sentence
 LEFT_OUT = "pairs_left_out_of_the_fit"  # less noise would use them
 MOST_WIDENED = 10.0  # a larger factor is not told more exactly
@@ -387,7 +385,7 @@ def precision_sentence(release: Release) -> str:
     shares = [(noise / se) ** 2 for se, noise in pairs if se and noise is not None]
     central = release.privacy.unit is not Unit.LOCAL and release.stream is None
     whole = len(shares) == len(pairs) and not release.privacy.parameters.get(LEFT_OUT)
-    if not (release.informative and central and whole and release.method in PREDICTED):
+    if not (release.informative and central and whole and release.released.predicts_intervals):
         return ""
     change = interval_change(median(shares))
     if change.widened < LEAST_WIDENED:

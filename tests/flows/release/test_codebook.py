@@ -62,7 +62,7 @@ def test_parts_of_a_standard_error_add_up_and_move_with_the_scale():
     assert told == release.release_id
 
 
-def test_what_privacy_costs_is_said_only_where_it_is_known():
+def test_what_privacy_costs_is_said_only_where_it_is_known(monkeypatch):
     release = make_pairs_release(WINS)
     said = re.fullmatch(
         r"Privacy noise makes a typical interval about (\d+) % longer; with twice the people it"
@@ -75,8 +75,9 @@ def test_what_privacy_costs_is_said_only_where_it_is_known():
     parameters = {**release.privacy.parameters, "pairs_left_out_of_the_fit": 1}
     some = release.privacy.model_copy(update={"parameters": parameters})
     assert precision_sentence(release.model_copy(update={"privacy": some})) == ""
-    assert precision_sentence(release.model_copy(update={"method": "perturbed-mle"})) == ""
     assert precision_sentence(release.model_copy(update={"informative": False})) == ""
+    monkeypatch.setattr(type(release.released), "predicts_intervals", False)
+    assert precision_sentence(release) == ""
 
 
 @pytest.mark.parametrize("name", [*VARIANTS])
