@@ -109,8 +109,8 @@ class Reader:
             while (answer := self._connection.recv())[0] in ("file", "read"):
                 if answer[0] == "file":
                     files.note(*answer[1:])
-                elif self.watch is not None:
-                    self.watch(*answer[1:])
+                else:
+                    self._show(*answer[1:])
         except (EOFError, OSError):
             self._process.join()
             raise _end_of(self._process.exitcode, files) from None
@@ -121,6 +121,14 @@ class Reader:
             self.open_files = files.names
         result: T = result_of(answer, files)
         return result
+
+    def _show(self, files: int, n_bytes: int) -> None:
+        """Tell whoever watches how far the reading is; nobody any more, if that cannot be shown."""
+        try:
+            if self.watch is not None:
+                self.watch(files, n_bytes)
+        except OSError:  # of a terminal or a full disk, say: the rows are counted all the same
+            self.watch = None
 
     def restart(self) -> None:
         """End the child and start another one."""

@@ -1936,10 +1936,8 @@ def numbers_in(value: Any) -> list[float]:
 
 
 def not_counts(certificate: Document, release: Document) -> Iterator[str]:
-    """Tables that hold fractions although their counts and noise are whole numbers.
-
-    Numbers that a night of a stream shows may be fractions, and so may exposures that the operator
-    states."""
+    """Tables that hold fractions although their counts and noise are whole numbers. Nights of a
+    stream may show fractions, and so may exposures that the operator states."""
     if release.get("stream"):
         return
     steps = {"wins": 1, "losses": 1}  # of one, or of half a row where ties are split
@@ -3579,11 +3577,8 @@ def check_paid(entries: list[Document], certificate: Document, say: Findings) ->
 
 def check_terms(before: list[Document], part: Document, say: Findings) -> None:
     """That budget and period are those that the ledger had when the release was reserved."""
-    own = [
-        entry
-        for entry in before
-        if entry["population"] == part["population"] and entry["event"] != "access"
-    ]
+    own = [entry for entry in before if entry["population"] == part["population"]]
+    own = [entry for entry in own if entry["event"] != "access"]
     terms = [entry for entry in own if entry["event"] in ("open", "terms")][-1]
     limits = ("epsilon", "delta", "lifetime_epsilon")
     told, stated = (
@@ -3944,11 +3939,10 @@ def check_scores(release: Document, say: Findings, groups: int) -> None:
 
 def adds_up(line: Document) -> bool:
     """Whether the parts of a score's standard error make up the whole."""
-    whole, noise, chance = (line.get(name) for name in ("se", "se_noise", "se_chance"))
-    if whole is None or noise is None or chance is None:
-        return noise is None and chance is None and (whole is None or bool(whole >= 0))
-    apart = abs(float(whole) - math.hypot(noise, chance))
-    return bool(min(whole, noise, chance) >= 0 and apart <= 1e-4 * whole)
+    se, noise, chance = (line.get(name) for name in ("se", "se_noise", "se_chance"))
+    if se is None or noise is None or chance is None:
+        return noise is None and chance is None and (se is None or bool(se >= 0))
+    return bool(min(se, noise, chance) >= 0 and abs(se - math.hypot(noise, chance)) <= 1e-4 * se)
 
 
 def check_order(release: Document, say: Findings, groups: int) -> None:
@@ -3966,13 +3960,11 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
         for line in itertools.chain(*boards)
         if not (inside(line, "") and (line.get("low_all") is None or inside(line, "_all")))
         or not all(0 <= (line.get(name) or 0) <= 1 for name in ("p_best", "p_top"))
-        or not adds_up(line)
     ]
-    say.check(
-        not outside,
-        "every score and rank lies in its interval",
-        f"release.json: a score or rank of {', '.join(outside[:3])} is outside its interval",
-    )
+    text = f"release.json: a score or rank of {', '.join(outside[:3])} is outside its interval"
+    say.check(not outside, "every score and rank lies in its interval", text)
+    add_up = all(map(adds_up, itertools.chain(*boards)))
+    say.check(add_up, wrong="release.json: the parts of a standard error do not add up")
     down_the_list = [pair for board in boards for pair in itertools.pairwise(board)]
     say.check(
         all(a["score"] >= b["score"] - 1e-6 and a["rank"] <= b["rank"] for a, b in down_the_list),

@@ -223,6 +223,7 @@ def problems_of_collect(
     yield from _problems_of_ranks(collect, rows, len(names))
     yield from _problems_of_pairs(collect, rows, method)
     yield from _problems_of_epsilon(collect, privacy)
+    yield from _problems_of_choice(rows, privacy)
     yield from _problems_of_target(collect, rows, privacy, method, schedule)
     if collect.no_is_right and not isinstance(rows, ResponsesConfig):
         yield "collect.no_is_right", "applies only to input.kind: responses; remove it"
@@ -345,6 +346,21 @@ def _problems_of_epsilon(
                 "collect.start_epsilon",
                 f"is {start:g}, outside privacy.epsilon_range [{low:g}, {high:g}]",
             )
+
+
+def _problems_of_choice(
+    rows: InputConfig | ResponsesConfig | RankingsConfig, privacy: PrivacyConfig
+) -> Iterator[tuple[str, str]]:
+    """Refuse a choice of epsilon where neither page nor collector writes it beside the answers."""
+    of_pairs = isinstance(rows, RankingsConfig) and rows.layout == "pairs"
+    if privacy.epsilon is not None or not (of_pairs or isinstance(rows, ResponsesConfig)):
+        return
+    key = "epsilon_levels" if privacy.epsilon_levels is not None else "epsilon_range"
+    yield (
+        f"privacy.{key}",
+        "not with collect for test answers and for mechanism: random-pairs, which are sent without"
+        " a person's epsilon; write privacy.epsilon, the same for all, in its place",
+    )
 
 
 def _problems_of_tests(

@@ -412,7 +412,7 @@ def _problems_of_local(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
 def _problems_of_levels(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
     levels = privacy.epsilon_levels or ()
     shown = ", ".join(f"{each:g}" for each in levels)
-    if any(low >= high for low, high in pairwise(levels)):
+    if not all(low < high for low, high in pairwise(levels)):  # so no level is NaN
         yield "epsilon_levels", f"must ascend, got [{shown}]"
     elif not LEAST_LOSS <= levels[0] <= levels[-1] <= MOST_LOSS:
         within = f"{LEAST_LOSS:g} to {MOST_LOSS:g}"

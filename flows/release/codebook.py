@@ -108,18 +108,18 @@ def counts_table(releases: Iterable[Release]) -> pa.Table:
     """A row for each noisy count of an item or of an ordered pair of items.
 
     Counts are in answers: a number as published, divided by what one answer adds. `sd_noise` is
-    that of the same unit; null for a night of a stream, whose noise differs from night to night.
+    that of the same unit. All groups together have the noise of each of them.
     """
     rows = [row for release in releases for row in _counts_of(release)]
     return pa.Table.from_pylist(rows, schema=COUNTS)
 
 
 def _counts_of(release: Release) -> Iterator[dict[str, Any]]:
-    variance = 0.0 if release.privacy.mechanism == "none" else release.privacy.noise_variance
-    told = variance if release.stream is None else None
+    noiseless = release.privacy.mechanism == "none"
     shared = {"day": release.day, "release_id": release.release_id, "name": release.name}
     boards = [("", release), *((group.name, board) for group, board in release.boards())]
     for name, board in boards:
+        variance = 0.0 if noiseless else board.noise_variance
         for each in board.released.counts():
             yield {
                 **shared,
@@ -128,6 +128,6 @@ def _counts_of(release: Release) -> Iterator[dict[str, Any]]:
                 "item": each.item,
                 "other": each.other,
                 "count": each.number / each.weight,
-                "sd_noise": None if told is None else math.sqrt(told) / each.weight,
+                "sd_noise": None if variance is None else math.sqrt(variance) / each.weight,
                 "asked": each.asked,
             }

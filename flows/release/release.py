@@ -67,6 +67,7 @@ from hushrank.transforms.common.local_files import MostBytes, open_to_read
 from hushrank.transforms.storage.places import Place, read_whole
 
 INDENT = "  "
+SAME = 1e-6  # shown counts of a night have decimals, whose sums are rounded
 SCALARS = frozenset((str, int, float, bool, type(None)))
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -328,16 +329,15 @@ class Release(Record):
         parts = [each.released.wins_by_item() for each in self.groups]
         added = not self._groups_add_up()
         if whole is not None:
-            added = any(
-                won != sum(part[item] for part in parts if part) for item, won in whole.items()
-            )
+            sums = [sum(part[item] for part in parts if part) for item in whole]
+            added = not np.allclose([*whole.values()], sums, rtol=0, atol=SAME)
         return known * (len(self.groups) + added)
 
     def _groups_add_up(self) -> bool:
         """Whether leads of the groups add up to those of all together; False: there are none."""
         counts = [self.released, *(each.released for each in self.groups or ())]
         leads = [each.numbers for part in counts if (each := part.leads()) is not None]
-        return bool(leads) and np.array_equal(leads[0], np.sum(leads[1:], axis=0))
+        return bool(leads) and np.allclose(leads[0], np.sum(leads[1:], axis=0), rtol=0, atol=SAME)
 
     @property
     def is_order(self) -> bool:

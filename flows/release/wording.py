@@ -372,6 +372,8 @@ NONE_OF_ROUNDS = (
 
 LEAST_WIDENED = 1.005  # factor below which the noise is not worth a sentence
 LEFT_OUT = "pairs_left_out_of_the_fit"  # less noise would use them
+# Parameters of releases. Noise lengthens spectral intervals up to twice as much as predicted.
+NOT_PREDICTED = (LEFT_OUT, "estimator")
 MOST_WIDENED = 10.0  # a larger factor is not told more exactly
 
 
@@ -384,8 +386,10 @@ def precision_sentence(release: Release) -> str:
     pairs = [(line.se, line.se_noise) for line in release.ranking]
     shares = [(noise / se) ** 2 for se, noise in pairs if se and noise is not None]
     central = release.privacy.unit is not Unit.LOCAL and release.stream is None
-    whole = len(shares) == len(pairs) and not release.privacy.parameters.get(LEFT_OUT)
-    if not (release.informative and central and whole and release.released.predicts_intervals):
+    whole = len(shares) == len(pairs)
+    usual = not any(map(release.privacy.parameters.get, NOT_PREDICTED))
+    predicted = release.released.predicts_intervals and usual
+    if not (release.informative and central and whole and predicted):
         return ""
     change = interval_change(median(shares))
     if change.widened < LEAST_WIDENED:

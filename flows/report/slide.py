@@ -167,7 +167,7 @@ class _Drawing:
             height=self._size[1],
             paper=self._ink["page"],
             title=shown(self._release.heading),
-            description=self._description(lines),
+            description=shown(self._description(lines)),
         )
         chart.marks.extend(self._head())
         if self._release.informative:

@@ -40,6 +40,7 @@ TIES = {"input__ties": "model", "method": "noisy-pairs"}
 AT_SOURCE = {"privacy__already_private": True, "input__columns__epsilon": "own"}
 RANGE = {"privacy__epsilon": None, "privacy__epsilon_range": [0.5, 4.0]}
 OWN = {"input__columns__epsilon": "own"}
+LEVELS = {"privacy__epsilon": None, "privacy__epsilon_levels": [1.0, 2.0, 5.0], **OWN}  # no row: 5
 LAPLACE = {"privacy__noise": "laplace", "privacy__delta": None}
 BELOW = {"input__unlisted": "below"}
 LISTS = {"input__layout": "list", "input__columns": {"ranking": "ranking"}}
@@ -151,6 +152,17 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "one-shot of one row": ("one-shot", ONE_ROW),
     "answers of many": ("debiased-rr", {"privacy__epsilon": 0.5}),
     "answers, range": ("debiased-rr", {**RANGE, "input__columns__epsilon": "own"}),
+    "answers, levels": ("debiased-rr", LEVELS),
+    "answers at the source, levels": (
+        "debiased-rr",
+        {**LEVELS, **AT_SOURCE, "privacy__max_contributions": 3, "input__ties": "drop"},
+    ),
+    "test answers, levels": (
+        "spectral-rr",
+        {"input__columns": {"epsilon": "own"}, **LEVELS},
+    ),
+    "rankings, levels": ("borda", LEVELS),
+    "answers to pairs, levels": ("kemeny, random-pairs", LEVELS),
     "answers at the source": (
         "debiased-rr",
         {**RANGE, **AT_SOURCE, "privacy__max_contributions": 3, "input__ties": "drop"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 from pathlib import Path
@@ -110,6 +111,15 @@ def test_a_run_shows_how_far_it_is(survey, monkeypatch, capsys, reading_apart, b
     said = capsys.readouterr().out
     assert "1 of 3 files, " in said
     assert "all 3 files are read" in said
+
+
+def test_a_run_goes_on_where_its_progress_cannot_be_shown(survey, monkeypatch, reading_apart):
+    def full_disk(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Lines, "told", full_disk)
+    main(["run", str(survey.config), "--direct"])
+    assert (survey.output / "release.json").exists()
 
 
 def test_a_display_forgets_the_reader_after_a_step(survey):

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushrank.transforms.common.local_files import UnfitFile, being_read, require_regular
+from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.common.schema import LISTS, TOO_LARGE, Columns, InputError, check_schema
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
@@ -227,6 +228,7 @@ def list_files(
                 f"{name}: the file without {name[len(without_packing(name)) :]} is named too, so"
                 " rows could count twice. Remove one of the two."
             )
+    _check_empty(found.values())
     return sorted(found.values())
 
 
@@ -242,11 +244,28 @@ def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
         from hushrank.transforms.common.extras import need
 
         need("sheets", name)
-    # An empty JSON Lines file, which has no header, is a file without rows: no error. Packed, it
-    # would not be empty.
-    if size == 0 and (format_ is not FileFormat.JSONL or is_changed(name)):
-        raise InputError(f"{name}: the file is empty (0 bytes). Remove it, or write it again.")
     return InputFile(name, size, version, format_, md5=match.md5)
+
+
+def _check_empty(files: Iterable[InputFile]) -> None:
+    """Refuse files of 0 bytes, all of them at once.
+
+    An empty JSON Lines file, which has no header, is a file without rows: no error. Packed, it
+    would not be empty.
+    """
+    empty = [
+        file.path
+        for file in files
+        if file.size == 0 and file.table is None and not isinstance(file.format, Service)
+        if file.format is not FileFormat.JSONL or is_changed(file.path)
+    ]
+    if len(empty) == 1:
+        raise InputError(f"{empty[0]}: the file is empty (0 bytes). Remove it, or write it again.")
+    if empty:
+        raise InputError(
+            f"{empty[0]}: the file is empty (0 bytes), and so are {short_list(empty[1:])}. Remove"
+            " them, or write them again."
+        )
 
 
 def source_of(files: Sequence[InputFile]) -> BeamSource | None:

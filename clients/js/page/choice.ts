@@ -39,6 +39,14 @@ function wholeOf(survey: Survey, epsilon: number): number {
   return each ? survey.questions * epsilon : epsilon;
 }
 
+/** The chances of a change at each level, with as many digits as tell the levels apart. */
+function chances(survey: Survey, words: Words): string[] {
+  const shares = survey.epsilon.levels.map((epsilon) => chanceOfChange(survey, epsilon));
+  const written = (more: number) => shares.map((share) => words.percent(share, more));
+  const apart = [0, 1, 2].find((more) => new Set(written(more)).size === shares.length);
+  return written(apart ?? 3);
+}
+
 /** A few levels, or where one epsilon is for all a sentence; and what the chosen epsilon means. */
 export function chooser(
   survey: Survey,
@@ -61,7 +69,8 @@ export function chooser(
     [levels[0], words.say("more_private")],
     [levels[levels.length - 1], words.say("more_exact")],
   ]);
-  const options = levels.map((epsilon) => {
+  const percents = chances(survey, words);
+  const options = levels.map((epsilon, place) => {
     const radio = make("input", {
       type: "radio",
       name: "epsilon",
@@ -72,7 +81,7 @@ export function chooser(
         explain();
       },
     });
-    const percent = words.percent(chanceOfChange(survey, epsilon));
+    const percent = percents[place] as string;
     const end = ends.get(epsilon);
     const text = words.say(changed, { percent });
     return make("label", {}, radio, " ", end === undefined ? text : `${text} (${end})`);

@@ -54,8 +54,10 @@ export class Words {
     return value.toLocaleString(this.language, { maximumSignificantDigits: 3 });
   }
 
-  percent(share: number): string {
-    const digits = share < 0.0095 ? { maximumSignificantDigits: 1 } : { maximumFractionDigits: 0 };
+  /** A share as a percentage; `more` digits than the fewest. */
+  percent(share: number, more = 0): string {
+    const few = share < 0.0095;
+    const digits = few ? { maximumSignificantDigits: 1 + more } : { maximumFractionDigits: more };
     return share.toLocaleString(this.language, { style: "percent", ...digits });
   }
 }

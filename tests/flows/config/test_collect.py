@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,12 @@ TESTS = {
     "privacy": ALREADY | {"epsilon": 3.0, "max_contributions": 5},
     "method": "spectral-rr",
 }
+
+
+def of_levels(kind: dict[str, Any], columns: dict[str, str]) -> dict[str, Any]:
+    """The same kind, where people choose among levels of epsilon."""
+    privacy = kind["privacy"] | {"epsilon": None, "epsilon_levels": [0.5, 2]}
+    return kind | {"input": kind["input"] | {"columns": columns}, "privacy": privacy}
 
 
 ABOUT = {"organisation": "University of Example", "contact": "survey@example.org"}
@@ -118,6 +125,21 @@ def test_what_a_page_asks(tmp_path, kind, collect, ranks, answers):
             COMPARISONS | {"privacy": ALREADY | {"epsilon_levels": [0.5, 2, 1]}},
             {},
             "privacy.epsilon_levels: must ascend, got [0.5, 2, 1]",
+        ),
+        (
+            COMPARISONS | {"privacy": ALREADY | {"epsilon_levels": [0.5, math.nan, 2]}},
+            {},
+            "privacy.epsilon_levels: must ascend, got [0.5, nan, 2]",
+        ),
+        (
+            of_levels(PAIRS, {"epsilon": "epsilon"}),
+            {},
+            "privacy.epsilon_levels: not with collect for test answers and for mechanism: random",
+        ),
+        (
+            of_levels(TESTS, {"epsilon": "epsilon"}),
+            {},
+            "privacy.epsilon_levels: not with collect for test answers and for mechanism: random",
         ),
         (
             COMPARISONS | {"privacy": RANGE | {"epsilon_levels": [0.5, 2]}},

@@ -16,9 +16,10 @@ from scipy.special import ndtri
 from hushrank.flows.release.codebook import MEANINGS, SPECIAL, TABLES, codebook_table, counts_table
 from hushrank.flows.release.history import ranking_table
 from hushrank.flows.release.publish import publish
-from hushrank.flows.release.release import on_scale
+from hushrank.flows.release.release import load_release, on_scale
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.wording import precision_sentence
+from hushrank.verifier import verify_release as verifier
 from tests.flows.every_method import VARIANTS
 from tests.flows.honest_releases import honest
 from tests.releases import ITEMS, make_pairs_release, make_release, page
@@ -49,6 +50,25 @@ def test_counts_are_those_of_the_release_in_answers_with_their_noise():
     assert [row["sd_noise"] for row in rows] == pytest.approx([sd] * len(rows))
 
 
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("counts, groups", 2),
+        ("counts, other groups", 3),  # two groups, and those of no group
+        ("stream of groups", 2),  # shown counts are no whole numbers
+        ("stream of metered rows, all nights, groups", 2),
+        ("trusted margins, groups", 2),
+    ],
+)
+def test_counts_of_all_groups_together_have_the_noise_of_each(name, parts, tmp_path):
+    path = tmp_path / "release.json"
+    path.write_bytes(honest(name, tmp_path / "job").files[path.name])
+    rows = counts_table([load_release(path)]).to_pylist()
+    (whole,) = {row["sd_noise"] for row in rows if not row["board"]}
+    (of_group,) = {row["sd_noise"] for row in rows if row["board"]}
+    assert whole == pytest.approx(of_group * np.sqrt(parts))
+
+
 def test_parts_of_a_standard_error_add_up_and_move_with_the_scale():
     release = make_pairs_release(WINS)
     lines = release.ranking
@@ -62,6 +82,22 @@ def test_parts_of_a_standard_error_add_up_and_move_with_the_scale():
     assert told == release.release_id
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [{"se": 9.0}, {"se_noise": 0.0}, {"se_chance": -0.1}, {"se": None}, {"se_noise": None}],
+)
+def test_the_verifier_finds_parts_that_do_not_add_up(tmp_path, forged):
+    publish(make_pairs_release(WINS), tmp_path, page("<!doctype html><title>report</title>"))
+    release = json.loads((tmp_path / "release.json").read_text(encoding="utf-8"))
+    honest_lines, forged_lines = verifier.Findings(), verifier.Findings()
+    verifier.check_order(release, honest_lines, 1)
+    assert honest_lines.good
+    release["ranking"][1] |= forged
+    verifier.check_order(release, forged_lines, 1)
+    (wrong,) = (text for kind, text in forged_lines.lines if kind == "WRONG")
+    assert wrong == "release.json: the parts of a standard error do not add up"
+
+
 def test_what_privacy_costs_is_said_only_where_it_is_known(monkeypatch):
     release = make_pairs_release(WINS)
     said = re.fullmatch(
@@ -72,9 +108,10 @@ def test_what_privacy_costs_is_said_only_where_it_is_known(monkeypatch):
     share = np.median([(line.se_noise / line.se) ** 2 for line in release.ranking])
     longer, twice = 100 * (1 / np.sqrt(1 - share) - 1), 100 * np.sqrt((2 - share) / 4)
     assert [int(each) for each in said.groups()] == [round(longer), round(twice)]
-    parameters = {**release.privacy.parameters, "pairs_left_out_of_the_fit": 1}
-    some = release.privacy.model_copy(update={"parameters": parameters})
-    assert precision_sentence(release.model_copy(update={"privacy": some})) == ""
+    for one in ({"pairs_left_out_of_the_fit": 1}, {"estimator": "spectral"}):
+        parameters = {**release.privacy.parameters, **one}
+        some = release.privacy.model_copy(update={"parameters": parameters})
+        assert precision_sentence(release.model_copy(update={"privacy": some})) == ""
     assert precision_sentence(release.model_copy(update={"informative": False})) == ""
     monkeypatch.setattr(type(release.released), "predicts_intervals", False)
     assert precision_sentence(release) == ""

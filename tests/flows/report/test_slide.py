@@ -159,3 +159,13 @@ def test_labels_that_begin_alike_are_cut_where_they_differ():
     assert twice[0] == twice[1]
     assert twice[0].startswith("Which")
     assert labels(["x" * 90 + "1", "x" * 90 + "2"], 230) == ["…1", "…2"]
+
+
+@pytest.mark.parametrize("shape", Shape)
+def test_names_with_markup_or_control_characters_leave_a_chart_whole(shape):
+    """Names of older releases may hold any character, and XML has no word for most of these."""
+    names = ["</svg><script>alert(1)</script>", "a\x00b\x1b[2J", "\u202eevil", "a & b"]
+    drawn = chart_svg(chart_of(make_release(items=names, wins=(300, 400, 500, 600)), shape))
+    root = ElementTree.fromstring(drawn)
+    assert not [each for each in root.iter() if each.tag.endswith("script")]
+    assert "<U+" in root.findtext("{*}desc") or "\\x00" in root.findtext("{*}desc")

@@ -125,6 +125,16 @@ def test_an_empty_file(tmp_path):
     )
 
 
+def test_empty_files_are_named_at_once(tmp_path):
+    names = [put(tmp_path / name, b"") for name in ("x.csv", "y.parquet")]
+    put(tmp_path / "z.jsonl", b"")
+    said = refusal(list_files, [str(tmp_path)])
+    assert ": the file is empty (0 bytes), and so are " in said
+    assert said.endswith(". Remove them, or write them again.")
+    assert all(name.name in said for name in names)
+    assert "z.jsonl" not in said
+
+
 def test_an_empty_file_of_json_lines_has_no_rows(tmp_path):
     """It has no header either, so an error would tell whether somebody's only row is there."""
     put(tmp_path / "x.jsonl", b"")

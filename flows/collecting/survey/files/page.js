@@ -55,8 +55,10 @@ var Words = class {
   number(value) {
     return value.toLocaleString(this.language, { maximumSignificantDigits: 3 });
   }
-  percent(share) {
-    const digits = share < 95e-4 ? { maximumSignificantDigits: 1 } : { maximumFractionDigits: 0 };
+  /** A share as a percentage; `more` digits than the fewest. */
+  percent(share, more = 0) {
+    const few = share < 95e-4;
+    const digits = few ? { maximumSignificantDigits: 1 + more } : { maximumFractionDigits: more };
     return share.toLocaleString(this.language, { style: "percent", ...digits });
   }
 };
@@ -92,6 +94,12 @@ function wholeOf(survey, epsilon) {
   const each = survey.mode === "pairs" || survey.mode === "ranked-pairs";
   return each ? survey.questions * epsilon : epsilon;
 }
+function chances(survey, words) {
+  const shares = survey.epsilon.levels.map((epsilon) => chanceOfChange(survey, epsilon));
+  const written = (more) => shares.map((share) => words.percent(share, more));
+  const apart = [0, 1, 2].find((more) => new Set(written(more)).size === shares.length);
+  return written(apart ?? 3);
+}
 function chooser(survey, chosen, words) {
   const { levels } = survey.epsilon;
   const explained = make("div", { class: "meaning", id: "meaning", "aria-live": "polite" });
@@ -109,7 +117,8 @@ function chooser(survey, chosen, words) {
     [levels[0], words.say("more_private")],
     [levels[levels.length - 1], words.say("more_exact")]
   ]);
-  const options = levels.map((epsilon) => {
+  const percents = chances(survey, words);
+  const options = levels.map((epsilon, place) => {
     const radio = make("input", {
       type: "radio",
       name: "epsilon",
@@ -120,7 +129,7 @@ function chooser(survey, chosen, words) {
         explain();
       }
     });
-    const percent = words.percent(chanceOfChange(survey, epsilon));
+    const percent = percents[place];
     const end = ends.get(epsilon);
     const text = words.say(changed, { percent });
     return make("label", {}, radio, " ", end === void 0 ? text : `${text} (${end})`);

@@ -334,6 +334,15 @@ def test_a_page_that_has_closed_asks_nothing(visit):
     assert (complaints, host.sent) == ([], [])
 
 
+def test_levels_that_hardly_differ_can_be_told_apart(visit, monkeypatch):
+    close = KINDS["pairs"] | {"privacy": ALREADY | {"epsilon_levels": [1.0, 1.01, 4.0]}}
+    monkeypatch.setitem(KINDS, "pairs", close)
+    page, _, _ = visit("pairs")
+    labels = page.get_by_role("group", name="Your choice").locator("label")
+    chances = [re.search(r"[0-9.]+%", text)[0] for text in labels.all_inner_texts()]
+    assert chances == ["26.9%", "26.7%", "1.8%"]
+
+
 def test_the_levels_say_what_they_mean_and_one_of_them_is_sent(visit):
     page, host, _ = visit("pairs")
     group = page.get_by_role("group", name="Your choice")
