@@ -287,7 +287,7 @@ SHARES = np.linspace(0.0, 1.0, 2001)
 
 
 def calibrate_look(params: PrivacyParams) -> Calibration | None:
-    """Laplace noise for the two numbers of votes, at the epsilon that `params` set aside.
+    """Laplace noise for the two or three numbers of votes, at the epsilon that `params` set aside.
 
     None: the parameters set no epsilon aside.
     """

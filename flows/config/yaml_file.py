@@ -181,12 +181,12 @@ def _advice_on_key(location: Location, model: type[BaseModel]) -> str:
     close = difflib.get_close_matches(key, siblings, n=1)
     if close:
         return f"Did you mean {close[0]}?"
-    here = _dotted(_without_tags(location, model))  # another kind of this section may have the key
-    elsewhere = [
-        name for name in _dotted_keys(model, "") if name.rpartition(".")[2] == key and name != here
-    ]
-    if elsewhere:
-        return f"Did you mean {min(elsewhere, key=lambda name: name.count('.'))}?"
+    here = _dotted(_without_tags(location, model))
+    named = [name for name in _dotted_keys(model, "") if name.rpartition(".")[2] == key]
+    if here in named:
+        return f"Only another kind of this section has it. Known here: {', '.join(siblings)}."
+    if named:
+        return f"Did you mean {min(named, key=lambda name: name.count('.'))}?"
     return f"Known here: {', '.join(siblings)}."
 
 

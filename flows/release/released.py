@@ -199,6 +199,8 @@ class ReleasedRecord(Record):
         tells_rates: whether the counts of a pair estimate how often one item beats the other.
         orders: an order may be fitted to it, in which a score is no more than a place.
         public_totals: how often each pair was compared is public, so a pair may have no count.
+        predicts_intervals: `interval_change` says how long intervals are with other people or no
+            noise; a test compares it with simulated surveys.
     """
 
     shows: ClassVar[tuple[Figure, ...]] = ()
@@ -207,6 +209,7 @@ class ReleasedRecord(Record):
     tells_rates: ClassVar[bool] = False
     orders: ClassVar[bool] = False
     public_totals: ClassVar[bool] = False
+    predicts_intervals: ClassVar[bool] = False
 
     if TYPE_CHECKING:
         kind: str  # each record has its own, a constant

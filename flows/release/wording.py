@@ -370,12 +370,10 @@ NONE_OF_ROUNDS = (
 )
 
 
-# Methods for which `interval_change` predicts intervals; a test compares it with simulated surveys.
-# It does not for an estimator of its own: noise lengthens spectral intervals up to twice as much.
-PREDICTED = ("noisy-counts", "noisy-pairs")
 LEAST_WIDENED = 1.005  # factor below which the noise is not worth a sentence
 LEFT_OUT = "pairs_left_out_of_the_fit"  # less noise would use them
-NOT_PREDICTED = (LEFT_OUT, "estimator")  # parameters of releases
+# Parameters of releases. Noise lengthens spectral intervals up to twice as much as predicted.
+NOT_PREDICTED = (LEFT_OUT, "estimator")
 MOST_WIDENED = 10.0  # a larger factor is not told more exactly
 
 
@@ -390,7 +388,7 @@ def precision_sentence(release: Release) -> str:
     central = release.privacy.unit is not Unit.LOCAL and release.stream is None
     whole = len(shares) == len(pairs)
     usual = not any(map(release.privacy.parameters.get, NOT_PREDICTED))
-    predicted = release.method in PREDICTED and usual
+    predicted = release.released.predicts_intervals and usual
     if not (release.informative and central and whole and predicted):
         return ""
     change = interval_change(median(shares))

@@ -134,7 +134,7 @@
       canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
       saved(canvas.toDataURL("image/png"), name);
     });
-    link.after(" ", button);
+    link.parentElement.append(" ", button);
   }
 })();
 

@@ -159,7 +159,8 @@ class Noisy:
         arrays: the mechanism's noisy output; empty if a pilot query stopped the run.
         drawn_by: method and mechanism that drew them.
         bits: sources of the random bits that were used.
-        votes: noisy result of the pilot query, shape (2,); None: there was none.
+        votes: noisy result of the pilot query, shape (2,), or (3,) with unlisted items; None:
+            there was none.
         people: for a night of a stream, the digest of the file of people who counted; None for
             others.
     """

@@ -59,7 +59,8 @@ class Drawn:
         arrays: the mechanism's noisy output; empty if a pilot query stopped the run.
         drawn_by: method and mechanism that drew them; that method ranks by them.
         bits: sources of the random bits; None if they were not recorded.
-        votes: noisy result of the pilot query, shape (2,); None: there was none.
+        votes: noisy result of the pilot query, shape (2,), or (3,) with unlisted items; None:
+            there was none.
         people: number of people who were asked, as the configuration says; None: it does not say.
         created: time of the draw, with a time zone.
         code_version: version of hushrank that drew.

@@ -11,6 +11,7 @@ from functools import cache
 from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from hushrank.estimation.common.central_noise import (
@@ -24,13 +25,20 @@ from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.sensitivity import (
     pair_counts_sensitivity,
+    tie_counts_sensitivity,
     win_counts_sensitivity,
     win_loss_sensitivity,
 )
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
-from hushrank.transforms.common.encode import Comparisons
-from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.comparisons.aggregate import add_pairs, each_group
+from hushrank.transforms.common.catalogue import Catalogue, Groups
+from hushrank.transforms.common.encode import Comparisons, encode_comparisons
+from hushrank.transforms.common.schema import ComparisonColumns, GroupSets, Ties
+from hushrank.transforms.comparisons.aggregate import (
+    PairCountsFn,
+    TieCountsFn,
+    add_pairs,
+    each_group,
+)
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.shuffle import Carried, own
 from tests.statistics import FALSE_POSITIVE_RATE, discrete_laplace_pmf, law_p_value
@@ -157,6 +165,77 @@ def test_groups_that_overlap_cost_one_more_than_an_answer_has(name, most, groups
             l1 = max(l1, np.abs(change).sum(axis=1).max())
             l2 = max(l2, np.square(change).sum(axis=1).max())
         assert (l1, l2) == (stated.l1, stated.l2_squared), adjacency
+
+
+NAMES = ("p", "q", "r")
+LISTS = (None, [], ["p"], ["q", "r"], ["r", "q", "p", "p"], ["other", "r"])
+SHARED = [(*pair, outcome, each) for pair, outcome, each in product(PAIRS, (1, -1, 0), LISTS)]
+WORST = [  # rows on one pair, and on all pairs, each with those that take back what they add
+    [(0, 1, outcome, list(NAMES), event) for event in range(3)] for outcome in (1, -1)
+] + [[(*pair, outcome, list(NAMES), 0) for pair in PAIRS] for outcome in (1, -1)]
+
+
+def read_bounded_and_counted(rows, groups, ties, *, event, **bounds) -> dict[str, np.ndarray]:
+    """Counts of one person's rows, from their cells on, as a run makes them."""
+    columns = zip(*rows, strict=True) if rows else [[]] * 5
+    types = (pa.int64(), pa.int64(), pa.int64(), pa.list_(pa.string()), pa.int64())
+    cells = [pa.array(each, type_) for each, type_ in zip(columns, types, strict=True)]
+    user = pa.array(["x"] * len(rows), pa.string())
+    batch = pa.record_batch([user, *cells], ["user", "a", "b", "y", "tags", "event"])
+    asked = ComparisonColumns(
+        left="a",
+        right="b",
+        outcome="y",
+        winner=None,
+        user="user",
+        event="event" if event else None,
+        sets=GroupSets(column="tags"),
+    )
+    found = encode_comparisons(batch, asked, Catalogue.of_count(N), HASH, groups=groups).rows
+    owned = own(found, ties, HASH, np.arange(len(found)) if event else None)
+    limits = Bounds(n_items=N, ties=ties, most_groups=groups.most, carried=Carried.SETS, **bounds)
+    kept = bound_bucket(owned, limits, HASH).kept
+    if ties is Ties.MODEL:
+        counts = TieCountsFn(N, ties, len(groups))
+        return {"ties": counts.add_input(counts.create_accumulator(), kept)}
+    counts = PairCountsFn(N, ties, len(groups))
+    wins = counts.add_input(counts.create_accumulator(), kept)
+    return {name: statistic(wins) for name, (_, statistic) in STATISTICS.items()}
+
+
+@pytest.mark.parametrize("event", [False, True], ids=["rows", "events"])
+@pytest.mark.parametrize("ties", [Ties.SPLIT, Ties.RANDOM, Ties.MODEL])
+@pytest.mark.parametrize(
+    "bounds", [(1, False, None), (3, False, None), (3, True, None), (3, True, 2)]
+)
+def test_no_person_moves_groups_that_overlap_by_more_than_stated(bounds, ties, event) -> None:
+    """People of up to 4 rows at random, and the worst; sets are larger than counts, or empty."""
+    limits = dict(zip(("max_contributions", "distinct_pairs", "per_item_cap"), bounds, strict=True))
+    groups, random = Groups(NAMES, others=True, most=2), np.random.default_rng(0)
+    people = [
+        [(*SHARED[row], int(random.integers(2))) for row in random.integers(len(SHARED), size=size)]
+        for size in (0, *[1, 2, 3, 4] * 12)
+    ]
+    found = [
+        read_bounded_and_counted(rows, groups, ties, event=event, **limits)
+        for rows in [*people, *WORST]
+    ]
+    for name in found[0]:
+        flat = np.array([each[name].ravel() for each in found])
+        for adjacency in Adjacency:
+            params = PrivacyParams(unit=Unit.USER, adjacency=adjacency, epsilon=1.0, **limits)
+            if name == "ties":
+                disjoint = tie_counts_sensitivity(params, N, len(groups))
+            else:
+                disjoint = STATISTICS[name][0](params, N, ties.row_weight, len(groups))
+            stated = disjoint.in_groups(groups.most)
+            others = flat[:1] if adjacency is Adjacency.ADD_REMOVE else flat
+            change = (flat[:, np.newaxis] - others).reshape(-1, flat.shape[1])
+            l1, l2 = np.abs(change).sum(axis=1).max(), np.square(change).sum(axis=1).max()
+            assert l1 <= stated.l1, (name, adjacency)
+            assert l2 <= stated.l2_squared, (name, adjacency)
+            if name in ("pairs", "ties") and bounds != (3, True, 2):
+                assert (l1, l2) == (stated.l1, stated.l2_squared), (name, adjacency)
 
 
 def test_groups_cost_what_would_cancel_without_them() -> None:

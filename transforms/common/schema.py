@@ -527,6 +527,8 @@ def _problem_of_groups(role: str, type_: pa.DataType) -> str | None:
     flagged = pa.types.is_boolean(type_)
     if role == "group" and flagged:
         return "holds true and false: list such columns under groups.columns, and set groups.most"
+    if role == GROUP_LIST and listed and not named:
+        return f"has type {type_}; groups in its lists must be integers or text"
     fits = {
         "group": not listed,
         GROUP_LIST: listed and named,

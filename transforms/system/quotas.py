@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -34,9 +33,8 @@ def processors() -> int:
 
 def allowed() -> int:
     """Number of processors on which the system may run this process, whatever its quota."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)  # Windows and macOS have none
+    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
 
 
 def quota_of(root: Path) -> float | None:

@@ -86,6 +86,7 @@ class ReleasedCounts(ReleasedRecord):
     """
 
     shows = (Figure.WIN_COUNTS,)
+    predicts_intervals = True
     kind: Literal["win-counts"] = "win-counts"
     row_weight: int = Field(ge=1)
     wins: dict[str, int | float]

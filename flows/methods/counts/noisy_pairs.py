@@ -141,11 +141,9 @@ class ReleasedPairs(ReleasedRecord):
             public; `wins` of other pairs are zero. Null: all pairs were, or nobody says.
     """
 
-    shows = (
-        Figure.SCORES,
-        Figure.WINS,
-    )
+    shows = (Figure.SCORES, Figure.WINS)
     tells_rates = True
+    predicts_intervals = True
     kind: Literal["pair-counts"] = "pair-counts"
     row_weight: int = Field(ge=1)
     items: tuple[str, ...]
@@ -219,10 +217,7 @@ class ReleasedOutcomes(ReleasedRecord):
     The last three are null if there are more than `MOST_PAIRS` pairs.
     """
 
-    shows = (
-        Figure.SCORES,
-        Figure.WINS,
-    )
+    shows = (Figure.SCORES, Figure.WINS)
     tells_rates = True
     public_totals = True
     kind: Literal["outcome-counts"] = "outcome-counts"

@@ -27,6 +27,7 @@ from hushrank.flows.planning.propose.names import (
     texts_of,
     words_of,
 )
+from hushrank.transforms.common.schema import GroupSets
 
 _PEOPLE = (
     "user|username|enduser|person|people|student|stud|pupil|learner|participant|respondent"
@@ -228,14 +229,13 @@ def group_column(columns: Sequence[str], rows: Sequence[Row], taken: Collection[
 
 def overlapping_columns(
     columns: Sequence[str], rows: Sequence[Row], taken: Collection[str]
-) -> tuple[str, ...]:
+) -> GroupSets | None:
     """Find columns that say in which groups a row is, if it may be in several.
 
     The arguments are those of `group_column`.
 
     Returns:
-        The first column of lists of short texts; else all columns of true and false, without those
-        whose name is of the whole log; else nothing.
+        The first column of lists of short texts; else all columns of true and false; else None.
     """
     free = [column for column in columns if column not in taken]
     for column in free:
@@ -243,8 +243,9 @@ def overlapping_columns(
         named = [each for value in lists if isinstance(value, list) for each in value]
         listed = bool(named) and all(isinstance(value, list) for value in lists)
         if listed and all(isinstance(e, str) and len(e) <= MOST_CHARACTERS for e in named):
-            return (column,)
-    return tuple(column for column in free if _are_flags(column, rows))
+            return GroupSets(column=column)
+    flags = tuple(column for column in free if _are_flags(column, rows))
+    return GroupSets(flags=flags) if flags else None
 
 
 def _are_flags(column: str, rows: Sequence[Row]) -> bool:
@@ -254,14 +255,14 @@ def _are_flags(column: str, rows: Sequence[Row]) -> bool:
     return bool(values) and values <= ({"true", "false", "0", "1"} if asks else {"true", "false"})
 
 
-def group_lines(column: str | None, overlapping: Sequence[str] = ()) -> Iterator[str]:
+def group_lines(column: str | None, overlapping: GroupSets | None = None) -> Iterator[str]:
     """Yield lines, in comments, that propose groups; none if there is no column.
 
     Args:
         column: a column that names one group of a row; None: there is none.
-        overlapping: as `overlapping_columns` finds them; empty: there are none.
+        overlapping: columns that `overlapping_columns` found; None: there are none.
     """
-    if overlapping:
+    if overlapping is not None:
         yield from _overlapping_lines(overlapping)
         return
     if column is None:
@@ -275,18 +276,17 @@ def group_lines(column: str | None, overlapping: Sequence[str] = ()) -> Iterator
     yield ""
 
 
-def _overlapping_lines(columns: Sequence[str]) -> Iterator[str]:
-    told = _in_comment(", ".join(columns))
-    flags = len(columns) > 1 or "is" in words_of(columns[0]) or "has" in words_of(columns[0])
+def _overlapping_lines(found: GroupSets) -> Iterator[str]:
+    told = _in_comment(", ".join(found.names()))
     yield f"# All rows are ranked together. An answer may be in several groups at once: {told}. To"
     yield "# rank each group too, from the same epsilon, remove the # of the next lines. Groups are"
     yield "# public: name them from how answers were asked for, never from rows."
     yield "# groups:"
-    if flags:
-        names = ", ".join(map(scalar, columns))
+    if found.flags:
+        names = ", ".join(map(scalar, found.flags))
         yield line("#   columns", f"[{names}]", "keep those that are to be ranked")
     else:
-        yield line("#   column", scalar(columns[0]))
+        yield line("#   column", scalar(found.column))
         yield choose("#   values", "all public groups to rank, for example [coding, hard]")
     yield choose("#   most", "the most groups in which an answer counts; noise grows with it")
     yield line("#   others", "whole", "an answer of no listed group counts in the whole")

@@ -45,6 +45,7 @@ from hushrank.flows.planning.propose.responses import (
     most_points_question,
     points_question,
 )
+from hushrank.transforms.common.schema import GroupSets
 
 # The proposed method for each kind of input.
 DEFAULT_METHODS = {"comparisons": "auto", "responses": "auto", "rankings": "borda"}
@@ -144,7 +145,7 @@ def comparisons_lines(
     columns: list[str],
     guess: ColumnGuess,
     group: str | None = None,
-    overlapping: Sequence[str] = (),
+    overlapping: GroupSets | None = None,
 ) -> KindLines:
     """Build the lines for a log of comparisons; the person fills in unknown roles.
 

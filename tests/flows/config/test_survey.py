@@ -217,6 +217,12 @@ UNKNOWN_KEYS = [
         "ledger.xyz: unknown key. Known here: path, epsilon, delta, refresh, alerts,"
         " lifetime_epsilon, other_people, signing_key, terms_key, record_access, anchor.",
     ),
+    (
+        {"input.columns.booklet": "form"},
+        "input.columns.booklet: unknown key. Only another kind of this section has it. Known"
+        " here: user, left, right, outcome, winner, winner_values, loser, event, epsilon, weight,"
+        " pairs, first.",
+    ),
 ]
 WRONG_VALUES = [
     (

@@ -19,6 +19,7 @@ from hushrank.flows.planning.plan.plan import group_errors
 from hushrank.flows.planning.plan.survey import Setting, noise_bits, planned_survey
 from hushrank.flows.planning.plan.world import World
 from hushrank.flows.planning.propose.people import group_lines, overlapping_columns
+from hushrank.transforms.common.schema import GroupSets
 from tests.flows.conftest import ITEMS
 
 GROUPS = ["coding", "hard", "math"]
@@ -252,11 +253,12 @@ def test_intervals_of_groups_and_of_the_whole_hold_their_scores(tagged, method):
 def test_init_finds_lists_and_flags_and_names_no_group():
     rows = [{"u": "x", "tags": ["secret1"], "is_hard": 1, "bot": True, "text": ["long " * 20]}]
     columns = [*rows[0]]
-    assert overlapping_columns(columns, rows, ["u"]) == ("tags",)
-    assert overlapping_columns(columns[2:], rows, []) == ("is_hard", "bot")
-    assert overlapping_columns(["u"], rows, []) == ()
-    for found in (("tags",), ("is_hard", "bot")):
-        text = "\n".join(group_lines(None, found))
+    assert overlapping_columns(columns, rows, ["u"]) == GroupSets(column="tags")
+    assert overlapping_columns(columns[2:], rows, []) == GroupSets(flags=("is_hard", "bot"))
+    assert overlapping_columns(["u"], rows, []) is None
+    for free, key in ((["tags"], "column: tags"), (["bot", "u"], "columns: [bot]")):
+        text = "\n".join(group_lines(None, overlapping_columns(free, rows, [])))
         assert "secret" not in text
+        assert f"#   {key}" in text
         assert "#   most" in text
         assert all(line.startswith("#") or not line for line in text.splitlines())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
@@ -277,7 +278,8 @@ def test_a_job_that_supersedes_another_goes_on_with_its_history(survey, command)
     assert told["says"] == change
     table = survey.folder / "all.csv"
     assert command("export", survey.config, "--out", table)[0] == 0
-    assert len({line.split(",")[-1] for line in table.read_text().splitlines()[1:]}) == 2
+    with table.open(newline="") as file:
+        assert len({row["job"] for row in csv.DictReader(file)}) == 2
 
 
 def test_a_job_supersedes_only_what_has_releases_and_is_not_its_own(survey, command):

@@ -339,11 +339,32 @@ def groups_of_exact_numbers(forger: Forger) -> None:
     forger.certify("domain.groups", ["red"]).certify("domain.other_rows", True)
 
 
+def more_groups_of_an_answer(forger: Forger) -> None:
+    """An answer counted in two groups, all documents agree on it, and the noise is for one."""
+    forger.certify("domain.bounds.groups_per_answer", 2).tell("privacy.groups_per_answer", 2)
+    forger.certify(D + "inputs.overlap", 2)
+    matching_sensitivity(forger)
+
+
+def groups_called_disjoint(forger: Forger) -> None:
+    """The counts of the whole stand beside those of groups, and nobody pays for them."""
+    forger.certify("domain.bounds", lambda told: without_key(told, "groups_per_answer"))
+    forger.tell("privacy", lambda told: without_key(told, "groups_per_answer"))
+    forger.certify(D + "inputs", lambda told: without_key(told, "overlap"))
+    forger.certify(D + "formula", lambda told: told[:-2])
+    matching_sensitivity(forger)
+
+
+def without_key(told: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if name != key}
+
+
 def a_source_twice(forger: Forger) -> None:
     forger.tell("privacy.bits.noise", lambda told: [*told, *told])
     forger.certify("bits.noise", lambda told: [*told, *told])
 
 
+SHARED = "win-loss, groups that overlap"  # an answer counts in one of them, and in the whole
 TIES = {
     "model": "davidson",
     "parameter": 0.5,
@@ -389,6 +410,8 @@ FALSIFIED: list[tuple[str, str, Edit, str]] = [
         "counts are of other pairs than share a booklet",
     ),
     ("groups of exact numbers", BORDA, groups_of_exact_numbers, "starts from groups = 1"),
+    ("more groups of an answer", SHARED, more_groups_of_an_answer, "epsilon 3, more than 2"),
+    ("groups called disjoint", SHARED, groups_called_disjoint, "win_loss_sensitivity (16), and"),
     ("ties of wins", COUNTS, lambda f: f.tell("ties", TIES), "win-counts have no ties"),
     (
         "effects of wins",

@@ -130,7 +130,7 @@ def read_row(user, left, right, outcome, winner, catalogue, by_winner):
     """(left, right, outcome) of one row, or the first rule that it breaks."""
     if user in (None, ""):
         return "null user"
-    if left is None or right is None:
+    if left in (None, "") or right in (None, ""):
         return "null item"
     codes = item_code(left, catalogue), item_code(right, catalogue)
     if None in codes:

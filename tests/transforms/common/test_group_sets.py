@@ -97,6 +97,7 @@ def test_what_is_no_flag_and_what_is_in_no_group_breaks_a_rule() -> None:
     ("sets", "type_", "message"),
     [
         (LISTS, pa.string(), r"groups\.column\) holds no lists; .*set groups\.separator"),
+        (LISTS, pa.list_(pa.float64()), r"has type list<.*double>; groups in its lists must be"),
         (GroupSets(column="tags", separator="|"), pa.list_(pa.string()), "remove groups.separator"),
         (GroupSets(flags=("tags",)), pa.list_(pa.string()), r"groups\.columns\) holds neither"),
         (None, pa.list_(pa.string()), r"groups\.column\) holds lists, .*add groups\.most"),
