@@ -40,7 +40,7 @@ def test_a_run_releases_scores_and_nothing_else(mle, command):
     header = (mle.output / "ranking.csv").read_text().splitlines()[0]
     assert header == (
         "rank,item,score,low,high,rank_low,rank_high,group,unit,low_all,high_all,rank_low_all,"
-        "rank_high_all,surely_above,p_best,p_top_3"
+        "rank_high_all,surely_above,p_best,p_top_3,se"
     )
     assert "Noisy wins" not in (mle.output / "report.html").read_text()
 

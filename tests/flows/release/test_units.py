@@ -75,6 +75,7 @@ def test_every_place_shows_the_same_number(kind, elo):
     rows = list(csv.DictReader(io.StringIO(ranking_csv(release))))
     content = json.loads(release.to_json())
     page, screen = render_report(release), terminal(release)
+    page = page.replace("\N{NO-BREAK SPACE}", " ")
     assert {row["unit"] for row in rows} == {content["unit"]} == {release.unit}
     for row, line, of_json in zip(rows, release.ranking, content["ranking"], strict=True):
         assert float(row["score"]) == pytest.approx(of_json["score"], abs=1e-6)

@@ -298,8 +298,10 @@ def otherwise(old: str, new: str) -> Edit:
     """Words of the guarantee changed, in both documents and on the page."""
 
     def edit(forger: Forger) -> None:
-        for name in ("release.json", "certificate.json", "report.html"):
+        for name in ("release.json", "certificate.json"):
             forger.replace(name, old, new)
+        unbroken = [text.replace(" %", "\N{NO-BREAK SPACE}%") for text in (old, new)]
+        forger.replace("report.html", *unbroken)
 
     return edit
 
