@@ -280,7 +280,7 @@ REFUSED = [
         {"input__columns": {"item": "user"}},
         "input.columns.item: column user is user already; name another",
     ),
-    ({"input__ties": "drop"}, "input.ties: unknown key. Known here: kind, paths,"),
+    ({"input__ties": "drop"}, "input.ties: unknown key. Only another kind of this section has it."),
     (
         {"spectral": {"edge_probability": 0.1}},
         "spectral.edge_probability: needs graph: sparse; remove it, or set that",
