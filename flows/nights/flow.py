@@ -272,28 +272,31 @@ def _run_name(job: Job) -> str:
 def _alert(outcome: Outcome) -> None:
     """Log and emit an event for each fraction of the budget that was reached just now."""
     from prefect import get_run_logger
-    from prefect.events import emit_event
 
     population = outcome.balance.population
     for fraction in outcome.alerts:
         get_run_logger().warning(
             "Budget alert: %.0f %% of the budget of %s is used.", 100 * fraction, population
         )
-        emit_event(
-            event=ALERT_EVENT,
-            resource={"prefect.resource.id": f"hushrank.population.{population}"},
-            payload={
-                "fraction": fraction,
-                "remaining_epsilon": outcome.balance.remaining_epsilon,
-                "epsilon_since_first": epsilon_since_first(outcome.balance),
-            },
+        _emit(
+            ALERT_EVENT,
+            outcome,
+            fraction=fraction,
+            remaining_epsilon=outcome.balance.remaining_epsilon,
+            epsilon_since_first=epsilon_since_first(outcome.balance),
         )
+
+
+def _emit(event: str, outcome: Outcome, **payload: Any) -> None:
+    """Emit an event of the population whose release this is."""
+    from prefect.events import emit_event
+
+    population = f"hushrank.population.{outcome.balance.population}"
+    emit_event(event=event, resource={"prefect.resource.id": population}, payload=payload)
 
 
 def _tell_changes(outcome: Outcome, job: Job) -> None:
     """Emit an event if scores changed by more than noise since the release before."""
-    from prefect.events import emit_event
-
     if outcome.spent is None:  # published before, and told of then
         return
     release, config = outcome.release, job.config
@@ -304,56 +307,44 @@ def _tell_changes(outcome: Outcome, job: Job) -> None:
     found = changes_between(before, release, continued=continued)
     moved = [row for row in found.rows if row.beyond == "yes"]
     if moved:
-        emit_event(
-            event=CHANGE_EVENT,
-            resource={"prefect.resource.id": f"hushrank.population.{outcome.balance.population}"},
-            payload={
-                "release": release.release_id,
-                "since": before.release_id,
-                "what": found.sentence,
-                "items": [
-                    {"item": row.item, "change": row.change, "ranks": row.ranks} for row in moved
-                ],
-            },
+        _emit(
+            CHANGE_EVENT,
+            outcome,
+            release=release.release_id,
+            since=before.release_id,
+            what=found.sentence,
+            items=[{"item": row.item, "change": row.change, "ranks": row.ranks} for row in moved],
         )
 
 
 def _tell_unlisted(outcome: Outcome) -> None:
     """Emit an event if the pilot query saw an item that is not listed."""
-    from prefect.events import emit_event
-
     look = outcome.release.look
     if look is None or not look.names_unlisted or outcome.spent is None:
         return
-    emit_event(
-        event=UNLISTED_EVENT,
-        resource={"prefect.resource.id": f"hushrank.population.{outcome.balance.population}"},
-        payload={
-            "release": outcome.release.release_id,
-            "what": look.of_items,
-            "voters": look.voters,
-            "unlisted": look.unlisted,
-        },
+    _emit(
+        UNLISTED_EVENT,
+        outcome,
+        release=outcome.release.release_id,
+        what=look.of_items,
+        voters=look.voters,
+        unlisted=look.unlisted,
     )
 
 
 def _tell_alarms(outcome: Outcome) -> None:
     """Emit an event for each item that passed another one for certain."""
-    from prefect.events import emit_event
-
     told = outcome.release.alarms
     if told is None or outcome.spent is None:  # published before, and told of then
         return
     for each in told.passed:
-        emit_event(
-            event=PASSED_EVENT,
-            resource={"prefect.resource.id": f"hushrank.population.{outcome.balance.population}"},
-            payload={
-                "release": outcome.release.release_id,
-                "item": each.item,
-                "passed": each.passed,
-                "watched_pairs": told.number,
-            },
+        _emit(
+            PASSED_EVENT,
+            outcome,
+            release=outcome.release.release_id,
+            item=each.item,
+            passed=each.passed,
+            watched_pairs=told.number,
         )
 
 

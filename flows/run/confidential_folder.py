@@ -182,12 +182,20 @@ def store_unmarked(work: Place, content: bytes) -> str:
         OSError: the file cannot be written.
     """
     digest = hashlib.sha256(content).hexdigest()
-    path = unmarked_path(work, digest)
+    store(unmarked_path(work, digest), content)
+    return digest
+
+
+def store(path: Place, content: bytes) -> None:
+    """Write a new file, which survives a power failure.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     if isinstance(path, CloudPath):
         path.write(content)
     else:
         write_flushed(path, content)
-    return digest
 
 
 def finish_drawn(work: Place, digest: str) -> None:

@@ -19,6 +19,7 @@ from hushrank.flows.run.confidential_folder import (
     delete_folder,
     make_confidential,
     names_folder,
+    store,
 )
 from hushrank.flows.run.context import Job, Read
 from hushrank.flows.run.input_files import told_as_input
@@ -29,7 +30,7 @@ from hushrank.pipelines.reduce.names_job import ReduceNames
 from hushrank.privacy.discovered_names import NamesMechanism, publish_names
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitsUsed, Purpose
-from hushrank.transforms.storage.places import CloudPath, Place, read_whole, write_flushed
+from hushrank.transforms.storage.places import Place, read_whole
 
 
 def settle_names(job: Job, read: Read) -> None:
@@ -87,7 +88,7 @@ def _draw(job: Job, read: Read) -> FoundNames:
     found = FoundNames.of(arrays["names"], arrays["ends"], places, noisy, mechanism, used)
     content = found.to_json()
     with signals_held():
-        _store(job.work / NAMES_FILE, content)
+        store(job.work / NAMES_FILE, content)
         if job.safe:
             job.ledger.mark_found(job.release_id, _digest(content))
     return found
@@ -111,13 +112,6 @@ def _reduction(job: Job, folder: Place) -> ReduceNames:
         most_names=discover.most_items,
         folder=str(folder),
     )
-
-
-def _store(path: Place, content: bytes) -> None:
-    if isinstance(path, CloudPath):
-        path.write(content)
-    else:
-        write_flushed(path, content)
 
 
 def _digest(content: bytes) -> str:

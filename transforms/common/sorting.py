@@ -155,6 +155,12 @@ def number_runs(new: Mask) -> Order:
     return np.repeat(np.arange(len(starts)), sizes)  # a fifth of the time of a cumulative sum
 
 
+def place_in_run(new: Mask) -> Order:
+    """The place of each row in its run, from 0; `new` marks where runs start."""
+    places = np.arange(len(new))
+    return places - np.maximum.accumulate(np.where(new, places, 0))
+
+
 def order_leading(words: Words) -> tuple[Words, Order]:
     """Sort by as many leading bits as leave room for a row's number.
 

@@ -19,6 +19,7 @@ from hushrank.privacy.discovered_names import WEIGHTS
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.encode import missing, pseudonyms
 from hushrank.transforms.common.schema import InputError, to_numpy
+from hushrank.transforms.common.sorting import new_run, place_in_run
 from hushrank.transforms.common.written_names import NameRules
 from hushrank.transforms.engine.beam import beam
 
@@ -65,10 +66,8 @@ class Mentions:
     def bounded(self, most: int) -> Mentions:
         """Each person's names once, at most `most`: those of the lowest rank, in that order."""
         order = np.lexsort((*self.rank.T[::-1], *self.owner.T[::-1]))
-        owner, rank = self.owner[order], self.rank[order]
-        same = _repeats(owner)
-        order, owner = order[~(same & _repeats(rank))], owner[~(same & _repeats(rank))]
-        return self.take(order[_number_in_run(_repeats(owner)) < most])
+        order = order[new_run(*self.owner[order].T, *self.rank[order].T)]
+        return self.take(order[place_in_run(new_run(*self.owner[order].T)) < most])
 
     def blobs(self, n_partitions: int) -> Iterator[tuple[int, int, bytes]]:
         """Cut mentions into partitions by person, the same for every reader.
@@ -93,7 +92,7 @@ class Mentions:
 
     def weighted(self) -> pa.Table:
         """Names and the sum of the weights that people give them; of `bounded` mentions."""
-        starts = np.flatnonzero(~_repeats(self.owner))
+        starts = np.flatnonzero(new_run(*self.owner.T))
         sizes = np.diff(np.append(starts, len(self)))
         weight = np.repeat(WEIGHTS[sizes], sizes)
         names = pa.DictionaryArray.from_arrays(pa.array(self.code), self.names)
@@ -195,16 +194,3 @@ class NameWeightsFn(beam.CombineFn):
     def extract_output(self, total: pa.Table) -> pa.Table:
         """The table itself."""
         return total
-
-
-def _repeats(hashes: Hashes) -> NDArray[np.bool_]:
-    """Whether each hash is that of the row before it."""
-    repeats = np.zeros(len(hashes), np.bool_)
-    repeats[1:] = (hashes[1:] == hashes[:-1]).all(axis=1)
-    return repeats
-
-
-def _number_in_run(repeats: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The number of each row among the rows of its run, from 0."""
-    places = np.arange(len(repeats))
-    return places - np.maximum.accumulate(np.where(repeats, 0, places))

@@ -27,7 +27,7 @@ from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue, Groups
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.schema import to_numpy
-from hushrank.transforms.common.sorting import hold
+from hushrank.transforms.common.sorting import hold, new_run, place_in_run
 
 NO_BOOKLET = "no booklet has all items that this person answered"
 SEVERAL_BOOKLETS = "more than one booklet has all items that this person answered"
@@ -360,7 +360,7 @@ def bound_sheets(
         marks = answers.item >= n_items
         kept, refused = _one_answer_an_item(answers, n_codes, duplicates, blind=blind)
         if marks.any():
-            first = _starts(answers.person * n_codes + answers.item)
+            first = new_run(answers.person * n_codes + answers.item)
             kept, refused = np.where(marks, first, kept), refused & ~marks
         tally = {
             "answers_with_person": len(answers) - int(marks.sum()),
@@ -387,7 +387,7 @@ def bound_sheets(
         whole = _whole(_by_person(kept, n_codes), catalogue, rules)
         yield Sifted(None, whole.rejects, tally=whole.tally)
         kept = whole.rows.take(_sample(whole.rows, max_answers, keyed_hash))
-    people = int(_starts(kept.person).sum())
+    people = int(new_run(kept.person).sum())
     yield Sifted(None, tally={"people": people, "answers_kept": len(kept)})
     return kept
 
@@ -400,7 +400,7 @@ def _spoiled(refused: Responses, rules: SheetRules) -> Responses:
 
 def _whole(held: Responses, catalogue: Catalogue, rules: SheetRules) -> Sifted[Responses]:
     """The answers of sheets that count, with blanks filled in; the others are set aside."""
-    first = _starts(held.person * rules.n_codes + held.item)
+    first = new_run(held.person * rules.n_codes + held.item)
     held = held.take(first)
     judged = judge_sheets(held.person, held.item, len(held.owner), rules)
     answers = replace(held.take(judged.counts), order=None)
@@ -468,7 +468,7 @@ def _one_answer_an_item(
     answers: Responses, n_items: int, duplicates: Duplicates, *, blind: bool
 ) -> tuple[Mask, Mask]:
     """Mark rows that count, and rows set aside because their person answered the item again."""
-    first = _starts(answers.person * n_items + answers.item)
+    first = new_run(answers.person * n_items + answers.item)
     if first.all():
         return first, np.zeros_like(first)
     run = np.cumsum(first) - 1
@@ -503,18 +503,9 @@ def _sample(answers: Responses, max_answers: int, keyed_hash: KeyedHash) -> Mask
     item = np.column_stack([answers.item[rows], np.zeros(len(rows), np.int64)]).view(np.uint64)
     secret = keyed_hash.of_tuples(_CHOICE, answers.owner[person], item)
     rows = rows[np.lexsort((secret[:, 1], secret[:, 0], person))]
-    first = _starts(answers.person[rows])
-    places = np.arange(len(rows))
-    place = places - np.maximum.accumulate(np.where(first, places, 0))
+    place = place_in_run(new_run(answers.person[rows]))
     kept[rows[place >= max_answers]] = False
     return kept
-
-
-def _starts(values: Integers) -> Mask:
-    """Whether each value differs from the one before it."""
-    first = np.ones(len(values), np.bool_)
-    first[1:] = values[1:] != values[:-1]
-    return first
 
 
 def item_numbers(answers: Responses) -> NDArray[np.uint64]:

@@ -17,10 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushrank.privacy.stream_encoder import RowTerms
-from hushrank.transforms.common.sorting import Mask
+from hushrank.transforms.common.sorting import Mask, new_run, place_in_run
 from hushrank.transforms.streams.people_files import Owners, People, distinct, with_owners
 from hushrank.transforms.streams.recent_pairs import Pairs, RecentPairs
 
@@ -96,7 +95,7 @@ class RowMeter:
         used = np.zeros(len(known), np.int64)
         used[known] = self.before.times[place[known]]
         left = self.terms.allowance(self.night) - used
-        admitted = _rank_within(found.number) < left[found.number]
+        admitted = place_in_run(new_run(found.number)) < left[found.number]
         first, second = owners
         self._after = self._with((first[admitted], second[admitted]), pairs[admitted])
         return admitted
@@ -122,10 +121,3 @@ class RowMeter:
     def _recent(self) -> RecentPairs:
         people = self.before
         return RecentPairs.of_nobody(len(people)) if people.recent is None else people.recent
-
-
-def _rank_within(number: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rank of each row among its person's, from 0; rows of one person are neighbours."""
-    place = np.arange(len(number))
-    starts = np.append(True, number[1:] != number[:-1])[: len(number)]
-    return place - np.maximum.accumulate(np.where(starts, place, 0))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hushrank.flows.planning.propose.names import TIES, Row, text_of, texts_of
 from hushrank.flows.planning.propose.questions import Reading
 from hushrank.transforms.common.plain_text import short_list
+from hushrank.transforms.common.schema import BLANKS
 
 AS_PAIRS = "Write a row for each answer, with columns user, left, right and winner"
 _BY_HAND = (
@@ -29,7 +30,6 @@ _ASKED = re.compile(
 )
 _BETWEEN = (" vs ", " v ", ".", ":", "_", "-", "/", ">", "|", " ")  # the two names of a column
 _LEAST = 3  # least columns of pairs whose names are only joined by a mark
-_BLANKS = ("na", "n/a")
 _CODES = (("1", "0"), ("1", "2"))  # of the two items, in either order
 
 Pair = tuple[str, str, str]  # a column, and its two items
@@ -128,4 +128,4 @@ def _cells_name(rows: Sequence[Row], pair: Pair) -> bool:
     """Whether every cell that was read names one of the two items, or a tie, or is blank."""
     column, left, right = pair
     texts = {text_of(row.get(column)).lower() for row in rows}
-    return texts <= {"", *_BLANKS, *TIES, left.lower(), right.lower()}
+    return texts <= {*BLANKS, *TIES, left.lower(), right.lower()}
