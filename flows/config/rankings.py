@@ -553,46 +553,26 @@ class RankingsConfig(RowFiles):
 
     def ranking_columns(self, names: Sequence[str]) -> RankColumns | ListColumns | OneRowColumns:
         """Columns to read in rankings of the items `names`."""
-        columns = self.columns
+        columns, highest = self.columns, self.best == "highest"
+        of_a_row = {role: getattr(columns, role) for role in ("user", "contest", "epsilon")}
         if self.layout == "places":
-            return PlaceColumns(
-                places=columns.places or (),
-                user=columns.user,
-                contest=columns.contest,
-                epsilon=columns.epsilon,
-            )
+            return PlaceColumns(places=columns.places or (), **of_a_row)
         if self.layout == "best-worst":
-            return BestWorstColumns(
-                best=columns.best or "best",
-                worst=columns.worst or "worst",
-                shown=columns.shown or (),
-                user=columns.user,
-                contest=columns.contest,
-                epsilon=columns.epsilon,
-            )
+            best, worst = columns.best or "best", columns.worst or "worst"
+            return BestWorstColumns(best=best, worst=worst, shown=columns.shown or (), **of_a_row)
         if self.layout == "wide":
             items = columns.items or {name: name for name in names}
             return WideRankColumns(
-                items=tuple(items.items()),
-                user=columns.user,
-                contest=columns.contest,
-                epsilon=columns.epsilon,
-                highest=self.best == "highest",
-                features=self.features(),
+                items=tuple(items.items()), highest=highest, features=self.features(), **of_a_row
             )
         if self.layout == "list":
-            return ListColumns(
-                ranking=columns.ranking or "ranking",
-                user=columns.user,
-                contest=columns.contest,
-                epsilon=columns.epsilon,
-                features=self.features(),
-            )
+            ranking = columns.ranking or "ranking"
+            return ListColumns(ranking=ranking, features=self.features(), **of_a_row)
         return RankColumns(
             user=columns.user or "user",
             item=columns.item or "item",
             rank=columns.rank or "rank",
             contest=columns.contest,
             epsilon=columns.epsilon,
-            highest=self.best == "highest",
+            highest=highest,
         )

@@ -338,11 +338,9 @@ def rankings_lines(
         items_file: the file whose header names the items; None: the person must name them.
         complete: whether each ranking lists all items, by the kind of the file.
     """
-    meaning = "refuse: set aside; random: a secret coin puts tied items in order"
     in_file = items_file is not None
     ranked = [*guess.places, *guess.shown, *(column for column, _ in guess.items)]
-    taken = (*ranked, guess.best, guess.worst)
-    free = [column for column in columns if column not in taken]
+    free = [each for each in columns if each not in (*ranked, guess.best, guess.worst)]
     roles = _column_questions(
         _RANKING_ROLES, guess.unknown(), free, {}, may_name_people(free, guess.user)
     )
@@ -371,8 +369,7 @@ def rankings_lines(
             *renamed,
             *_place_lines(guess),
             *(each.line for each in numbers),
-            *((line("  ties", ties, meaning),) if guess.layout in ("long", "wide") else ()),
-            *((line("  ties", "random", _BETWEEN),) if chosen else ()),
+            *_tie_lines(guess, ties),
             *(each.line for each in _any(unlisted)),
         ),
         items=_item_lines(items) if items else tuple(_ranked_items(guess, items_file)),
@@ -408,7 +405,6 @@ def _words_question(guess: ColumnGuess) -> Question | None:
     return None
 
 
-_BETWEEN = "a secret coin orders the items that are neither best nor worst"
 _LAYOUTS = {
     "long": "a row a ranked item; list: a row a ranking",
     "list": "a row a ranking; long: a row a ranked item",
@@ -416,6 +412,15 @@ _LAYOUTS = {
     "places": "a row a ranking, a column a place, whose cells name the item there",
     "best-worst": "a row a choice of the best and the worst of the items shown",
 }
+
+
+def _tie_lines(guess: RankingGuess, ties: str) -> Iterator[str]:
+    """Yield the rule for items at one rank, where a row may have them."""
+    if guess.layout in ("long", "wide"):
+        meaning = "refuse: set aside; random: a secret coin puts tied items in order"
+        yield line("  ties", ties, meaning)
+    if guess.layout == "best-worst":
+        yield line("  ties", "random", "a secret coin orders those between best and worst")
 
 
 def _place_lines(guess: RankingGuess) -> Iterator[str]:
