@@ -76,7 +76,7 @@ def encode_best_worst(
             ("null user", missing(batch, columns.user)),
             (NOT_KNOWN, (np.concatenate([shown, best, worst], axis=1) == UNKNOWN).any(axis=1)),
             ("the row names no best or no worst item", (~chosen)[:, 0]),
-            (REPEATED, named_before(shown).any(axis=1)),
+            (REPEATED, np.asarray(named_before(shown).any(axis=1))),
             ("best and worst are not two of the items that were shown", (~found)[:, 0]),
             (TOO_LONG, lengths > max_length),
             *rules_of_epsilons(broken),
