@@ -140,7 +140,7 @@ def catalogue_of(language: str) -> Catalogue:
         if not message.id or message.fuzzy:
             continue
         english = (message.id,) if isinstance(message.id, str) else tuple(message.id)
-        said = (message.string,) if isinstance(message.string, str) else tuple(message.string)
+        said = tuple([message.string] if isinstance(message.string, str) else message.string or ())
         if all(said):
             entries += [_entry(each, said) for each in english]
     return Catalogue(Locale.parse(language), tuple(entries), gettext.c2py(read.plural_expr))
