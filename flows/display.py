@@ -313,6 +313,8 @@ def reading_notes(release: Release) -> Iterator[str]:
     """Yield what intervals, places and probabilities mean; nothing if a release has none."""
     if release.look is not None and not release.look.warnings:
         yield f"{release.look.sentence} {release.look.of_items}".rstrip()
+    if release.counts is not None:
+        yield from release.counts.sentences
     if release.ties is not None and release.informative:
         yield tie_sentence(release.ties)
     if release.election is not None:

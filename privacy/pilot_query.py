@@ -31,10 +31,10 @@ References:
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
-from hushrank.privacy.accounting import Spend, decimal_value, float_at_least, float_at_most
+from hushrank.privacy.accounting import Spend, decimal_value, float_at_most
+from hushrank.privacy.private_counts import epsilon_with
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Adjacency, PrivacyParams
 
@@ -94,25 +94,18 @@ def with_look(params: PrivacyParams, share: float, *, unlisted: bool = False) ->
     return replace(params, look=look, epsilon=float_at_most(rest), look_unlisted=unlisted)
 
 
-def epsilon_with_look(epsilon: float, look: float) -> float:
-    """Joint epsilon of a pilot query of epsilon `look` and of all that follows it, of `epsilon`."""
-    if math.isinf(epsilon):
-        return epsilon
-    return float_at_least(decimal_value(epsilon) + decimal_value(look))
-
-
 def spend_with_look(spend: Spend, params: PrivacyParams) -> Spend:
-    """Joint cost of the pilot query of `params` and a release that costs `spend`.
+    """Joint cost of a release that costs `spend`, of its pilot query and of counts beside it.
 
-    The look is no Gaussian noise, so the sum of it and of Gaussian noise is told as epsilon and
-    delta, which holds for both, and not as rho.
+    These are no Gaussian noise, so the sum of them and of Gaussian noise is told as epsilon and
+    delta, which holds for all, and not as rho.
 
     Args:
-        spend: cost of the release without its pilot query.
+        spend: cost of the ranking alone.
         params: parameters of the release.
     """
-    if not params.look:
+    if not params.has_parts:
         return spend
     if spend.rho is not None:
         spend = Spend(epsilon=params.epsilon, delta=params.delta)
-    return replace(spend, epsilon=epsilon_with_look(spend.epsilon, params.look))
+    return replace(spend, epsilon=epsilon_with(spend.epsilon, params))

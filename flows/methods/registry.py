@@ -12,6 +12,7 @@ from pkgutil import iter_modules, walk_packages
 
 import hushrank.flows.methods
 from hushrank.estimation.common.central_noise import calibrate_look
+from hushrank.estimation.common.private_counts import calibrate_counts
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.row_rules import ASKED, TIE_MODEL
@@ -191,4 +192,7 @@ def calibrate(config: SurveyConfig) -> Calibrated:
     mechanism, local = chosen.mechanism, config.privacy.unit is Unit.LOCAL
     if mechanism is None:
         mechanism = chosen.method.calibrate(config)
-    return Calibrated(chosen, mechanism, None if local else calibrate_look(config.privacy.params()))
+    if local:
+        return Calibrated(chosen, mechanism)
+    params = config.privacy.params()
+    return Calibrated(chosen, mechanism, calibrate_look(params), calibrate_counts(params))

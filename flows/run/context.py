@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from hushrank.estimation.common.private_counts import Numbers
 from hushrank.flows.config.privacy import LedgerConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
@@ -161,6 +162,7 @@ class Noisy:
         bits: sources of the random bits that were used.
         votes: noisy result of the pilot query, shape (2,), or (3,) with unlisted items; None:
             there was none.
+        counts: noisy counts beside the ranking; empty: there are none, or nothing else was drawn.
         people: for a night of a stream, the digest of the file of people who counted; None for
             others.
     """
@@ -169,6 +171,7 @@ class Noisy:
     drawn_by: Calibrated
     bits: BitsUsed
     votes: NDArray[np.int64] | None = None
+    counts: Numbers = field(default_factory=dict)
     people: str = ""
 
     @property
