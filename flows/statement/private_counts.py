@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -13,7 +14,7 @@ from hushrank.flows.statement.record import SHARE_DECIMALS, PrivacyRecord, Recor
 from hushrank.flows.statement.sentences import Guarantee
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.private_counts import epsilon_of_counts
-from hushrank.privacy.units import PrivacyParams, Query
+from hushrank.privacy.units import NoiseKind, PrivacyParams, Query
 
 
 class CountRecord(Record):
@@ -35,6 +36,11 @@ class CountRecord(Record):
         """The record of a count with noise of this law."""
         found = Interval.of(count, law)
         return cls(count=count, low=found.low, high=found.high, noise_scale=law.scale)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of its noise."""
+        return math.sqrt(NoiseLaw(NoiseKind.LAPLACE, self.noise_scale).variance)
 
     @property
     def about(self) -> str:
@@ -111,6 +117,15 @@ class CountsRecord(Record):
             else:
                 found[query] = CountRecord.of(int(numbers[0]), law)
         return cls.model_validate({"epsilon": epsilon_of_counts(params), **found})
+
+    @property
+    def numbers(self) -> dict[str, CountRecord]:
+        """Every number by its name."""
+        pair = self.contradictions
+        found = {"people": self.people, "answers": self.answers}
+        if pair is not None:
+            found |= {"contradicting": pair.contradicting, "consistent": pair.consistent}
+        return {name: each for name, each in found.items() if each is not None}
 
     @property
     def sentences(self) -> Iterator[str]:

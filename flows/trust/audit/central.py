@@ -97,9 +97,17 @@ def central_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Pa
     for what, (query, law) in laws.items():
         numbers = tuple(told[what] for _, told in counted)
         source = Looks(law, numbers) if query is None else Beside(query, law, numbers)
-        centres = tuple(each.astype(np.float64) for each in numbers)
-        noise = {"epsilon": law.spend.epsilon, "law": law.law.kind, "centres": centres}
-        parts.append(Part(what=what, source=source, sides=sides, pairs=pairs, **noise))
+        parts.append(
+            Part(
+                what=what,
+                source=source,
+                sides=sides,
+                pairs=pairs,
+                epsilon=law.spend.epsilon,
+                law=law.law.kind,
+                centres=tuple(each.astype(np.float64) for each in numbers),
+            )
+        )
     return parts
 
 
