@@ -1540,13 +1540,12 @@ def parameters_of(certificate: Document, release: Document) -> Document:
     """What follows of `privacy.parameters` from the rest; None: it has to be left out."""
     released, kind = release["released"], release["released"]["kind"]
     bounds, n = certificate["domain"]["bounds"], certificate["domain"]["items"]
-    draw, found = certificate["draws"][-1], dict[str, Any]()
-    by_name = {named(each)[0]: each for each in certificate["draws"]}
+    draw, by_name = certificate["draws"][-1], {named(e)[0]: e for e in certificate["draws"]}
     look, pairs = by_name.get("votes_sensitivity"), n * (n - 1) // 2
-    found |= parameters_of_names(by_name.get(OF_NAMES), draw)
+    found = parameters_of_names(by_name.get(OF_NAMES), draw)
+    found["counts_epsilon"] = cost_of_queries(certificate) or None
     found["look_epsilon"] = look and fraction(look["cost"]["epsilon"])
     found["look_noise_scale"] = look and fraction(look["law"]["scale"])
-    found["counts_epsilon"] = cost_of_queries(certificate) or None
     if kind in ("win-counts", "win-loss-counts", "pair-counts"):
         weighted = is_weighted(certificate)
         found["bounding"] = bounds["bounding"] if weighted else None
@@ -1684,10 +1683,8 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
     told = numbers_of_noise(main, release)
     for name, value in parameters_of(certificate, release).items():
         told[f"parameters.{name}"] = release["privacy"]["parameters"].get(name), value
-    if release.get("look") is not None:
-        told |= numbers_of_look(certificate, release)
-    if release.get("counts") is not None:
-        told |= numbers_of_queries(certificate, release)
+    for part, numbers in (("look", numbers_of_look), ("counts", numbers_of_queries)):
+        told |= {} if release.get(part) is None else numbers(certificate, release)
     if (own := release.get("found")) is not None:
         told["names reach their threshold"] = min(own["weights"].values()) >= own["threshold"], True
     if release.get("stream"):
@@ -2586,12 +2583,8 @@ def count_norms(
         return (b.most + 1) * l1, (b.most + 1) * l2_squared
     if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one, and of
         return (b.sides + counts_items(release),) * 2  # a third one, to which it adds one at most
-    if derivation == "people_sensitivity":  # a person counts once, or not at all
-        return 1, 1
-    if derivation == "answers_sensitivity":  # from none of a person's answers to as many as may
-        return b.rows, b.rows**2
-    if derivation == "contradictions_sensitivity":  # a person is in one of two numbers, or in none
-        return b.sides, b.sides
+    if derivation in QUERIES:
+        return query_norms(derivation, b)
     if derivation == OF_NAMES:  # d names of a person add 2^20 / sqrt(d) to each, rounded down
         return b.sides * inputs["c"] * math.isqrt(2**40 // inputs["c"]), b.sides * 2**40
     if derivation == "stream_sensitivity":
@@ -2621,6 +2614,13 @@ def count_norms(
         l1 = b.sides * b.most_rows() * b.weight * 1024 * inputs["moved"]
         return l1, l1**2
     raise Wrong(f"nobody here knows a derivation {derivation}")
+
+
+def query_norms(derivation: str, b: Bundle) -> Norms:
+    """How far a unit moves a query beside the ranking: a person counts once or not at all, has from
+    none to L answers, and is in one of two numbers of contradictions or in none."""
+    l1 = {"people": 1, "answers": b.rows, "contradictions": b.sides}[QUERIES[derivation][1]]
+    return l1, l1**2 if derivation == "answers_sensitivity" else l1
 
 
 def step_of(draw: Document, b: Bundle) -> Fraction:
@@ -2683,12 +2683,8 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     named = DERIVATION_OF.get(released["kind"], "")
     if named == "win_loss_sensitivity" and derivation != "votes_sensitivity" and not b.earlier:
         counted["searched"] = [*searched(b.items, b.most_rows())] if is_searched(b) else []
-    if derivation == "people_sensitivity":
-        return {"numbers": 1}
-    if derivation == "answers_sensitivity":
-        return {"L": b.rows}
     if derivation in BEFORE:
-        return {"sides": b.sides, **inputs_before(derivation, release)}
+        return inputs_before(derivation, release, b)
     if derivation == "tie_counts_sensitivity":  # ties are not split
         return {**counted, "row_weight": 1}
     if derivation == "weighted_sensitivity":
@@ -2734,13 +2730,14 @@ def overlap_of(b: Bundle) -> Document:
     return {"overlap": b.most} if b.most else {}
 
 
-def inputs_before(derivation: str, release: Document) -> Document:
-    """Those of names that people wrote, or of a look that counts unlisted items."""
+def inputs_before(derivation: str, release: Document, b: Bundle) -> Document:
+    """Those of names that people wrote, of a look, and of counts beside the ranking."""
     if derivation == OF_NAMES:
-        return {"c": most_names(release)}
+        return {"sides": b.sides, "c": most_names(release)}
     if derivation in QUERIES:
-        return {}
-    return {"unlisted": 1} if counts_items(release) else {}
+        inputs = {"people": {"numbers": 1}, "answers": {"L": b.rows}}
+        return inputs.get(QUERIES[derivation][1], {"sides": b.sides})
+    return {"sides": b.sides, **({"unlisted": 1} if counts_items(release) else {})}
 
 
 def inputs_of_weights(

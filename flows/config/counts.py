@@ -1,4 +1,4 @@
-"""What is counted beside a ranking: the pilot query before it, and counts that are published."""
+"""Counts beside a ranking: the pilot query before it, and numbers that are published."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class CountsConfig(Section):
 
 
 def queries_of(counts: CountsConfig | None, unit: Unit, bounding: Bounding) -> tuple[Query, ...]:
-    """What a job counts beside its ranking, in the order of `Query`; empty: nothing."""
+    """Return the queries of a job beside its ranking, in the order of `Query`."""
     if counts is None:
         return ()
     usual = [Query.PEOPLE] * (unit is Unit.USER)

@@ -290,7 +290,7 @@ class PrivacyConfig(Section):
 
     @property
     def queries(self) -> tuple[Query, ...]:
-        """What is counted beside the ranking, in the order of `Query`; empty: nothing."""
+        """Queries beside the ranking, in the order of `Query`; empty: there are none."""
         return queries_of(self.counts, self.unit, self.bounding)
 
     def _problems_of_graph(self) -> Iterable[tuple[str, str]]:
