@@ -31,14 +31,15 @@ References:
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 
-from hushrank.privacy.accounting import Spend, decimal_value, float_at_most
-from hushrank.privacy.private_counts import epsilon_with
+from hushrank.privacy.accounting import Spend, decimal_value, float_at_least, float_at_most
 from hushrank.privacy.sensitivity import Sensitivity
-from hushrank.privacy.units import Adjacency, PrivacyParams
+from hushrank.privacy.units import Adjacency, CountTerms, PrivacyParams
 
-MOST_SHARE = 0.5  # share of the budget: more would make the pilot query the release
+MOST_SHARE = 0.5  # share of the budget: more would make the pilot query, or counts, the release
 
 
 def votes_sensitivity(params: PrivacyParams) -> Sensitivity:
@@ -92,6 +93,25 @@ def with_look(params: PrivacyParams, share: float, *, unlisted: bool = False) ->
     look = float_at_most(decimal_value(share) * decimal_value(params.epsilon))
     rest = decimal_value(params.epsilon) - decimal_value(look)
     return replace(params, look=look, epsilon=float_at_most(rest), look_unlisted=unlisted)
+
+
+def cost_of_counts(terms: CountTerms | None) -> Fraction:
+    """Epsilon of all counts beside the ranking (`privacy.private_counts`), exactly."""
+    return Fraction(0) if terms is None else decimal_value(terms.epsilon) * len(terms.queries)
+
+
+def epsilon_of_counts(params: PrivacyParams) -> float:
+    """Epsilon of all counts beside the ranking together; 0: there are none."""
+    return float_at_least(cost_of_counts(params.counts))
+
+
+def epsilon_with(epsilon: float, params: PrivacyParams) -> float:
+    """Joint epsilon of a ranking of `epsilon` and of all that `params` set aside beside it."""
+    if math.isinf(epsilon):
+        return epsilon
+    return float_at_least(
+        decimal_value(epsilon) + decimal_value(params.look) + cost_of_counts(params.counts)
+    )
 
 
 def spend_with_look(spend: Spend, params: PrivacyParams) -> Spend:

@@ -27,15 +27,12 @@ References:
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from fractions import Fraction
 
-from hushrank.privacy.accounting import decimal_value, float_at_least, float_at_most
+from hushrank.privacy.accounting import decimal_value, float_at_most
+from hushrank.privacy.pilot_query import MOST_SHARE, cost_of_counts
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Adjacency, CountTerms, PrivacyParams, Query
-
-MOST_COUNTS_SHARE = 0.5  # share of the budget: more would make the counts the release
 
 
 def people_sensitivity(params: PrivacyParams) -> Sensitivity:
@@ -87,8 +84,8 @@ def with_counts(
         ValueError: `share` is outside, nothing or something twice is asked, no epsilon is left, or
             `params` have such counts already, or rho and no epsilon.
     """
-    if not 0 < share <= MOST_COUNTS_SHARE:
-        raise ValueError(f"counts must be above 0 and at most {MOST_COUNTS_SHARE:g}, got {share!r}")
+    if not 0 < share <= MOST_SHARE:
+        raise ValueError(f"counts must be above 0 and at most {MOST_SHARE:g}, got {share!r}")
     if not queries or len({*queries}) < len(queries):
         raise ValueError(f"counts must name a query, and each once, got {queries!r}")
     if params.counts is not None:
@@ -99,25 +96,7 @@ def with_counts(
         return params
     each = float_at_most(decimal_value(share) * decimal_value(whole) / len(queries))
     terms = CountTerms(epsilon=each, queries=queries)
-    rest = float_at_most(decimal_value(params.epsilon) - _cost(terms))
+    rest = float_at_most(decimal_value(params.epsilon) - cost_of_counts(terms))
     if not rest > 0:
         raise ValueError("counts leaves no epsilon for the ranking; lower its share, or look's")
     return replace(params, counts=terms, epsilon=rest)
-
-
-def _cost(terms: CountTerms | None) -> Fraction:
-    return Fraction(0) if terms is None else decimal_value(terms.epsilon) * len(terms.queries)
-
-
-def epsilon_of_counts(params: PrivacyParams) -> float:
-    """Epsilon of all counts beside the ranking together; 0: there are none."""
-    return float_at_least(_cost(params.counts))
-
-
-def epsilon_with(epsilon: float, params: PrivacyParams) -> float:
-    """Joint epsilon of a ranking of `epsilon` and of all that `params` set aside beside it."""
-    if math.isinf(epsilon):
-        return epsilon
-    return float_at_least(
-        decimal_value(epsilon) + decimal_value(params.look) + _cost(params.counts)
-    )

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from hushrank.flows.config.section import MOST_ROWS, Section
 from hushrank.privacy.pilot_query import MOST_SHARE
-from hushrank.privacy.private_counts import MOST_COUNTS_SHARE
 from hushrank.privacy.units import Bounding, Query, Unit
 
 
@@ -49,16 +48,14 @@ class CountsConfig(Section):
             contrary answers. None: people and answers, or the one of them that the job can count.
     """
 
-    share: float = Field(gt=0, le=MOST_COUNTS_SHARE, examples=["0.05"])
+    share: float = Field(gt=0, le=MOST_SHARE, examples=["0.05"])
     of: Annotated[tuple[Annotated[Query, Field(strict=False)], ...], Field(strict=False)] | None = (
         Field(default=None, min_length=1, examples=["[people, answers]"])
     )
 
 
-def queries_of(counts: CountsConfig | None, unit: Unit, bounding: Bounding) -> tuple[Query, ...]:
+def queries_of(counts: CountsConfig, unit: Unit, bounding: Bounding) -> tuple[Query, ...]:
     """Return the queries of a job beside its ranking, in the order of `Query`."""
-    if counts is None:
-        return ()
     usual = [Query.PEOPLE] * (unit is Unit.USER)
     usual += [Query.ANSWERS] * (bounding is not Bounding.WEIGHTS)
     asked = usual if counts.of is None else counts.of
@@ -66,10 +63,10 @@ def queries_of(counts: CountsConfig | None, unit: Unit, bounding: Bounding) -> t
 
 
 def problems_of_queries(
-    counts: CountsConfig | None, unit: Unit, bounding: Bounding, *, distinct_pairs: bool
+    counts: CountsConfig, unit: Unit, bounding: Bounding, *, distinct_pairs: bool
 ) -> Iterable[tuple[str, str]]:
     """Yield key and rule of each count that no noise hides, or that counts nothing."""
-    asked = () if counts is None else counts.of or ()
+    asked = counts.of or ()
     if len({*asked}) < len(asked):
         yield "counts.of", "names a count twice; name each once"
     for query in (Query.PEOPLE, Query.CONTRADICTIONS):

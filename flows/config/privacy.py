@@ -34,7 +34,6 @@ from hushrank.flows.config.section import (
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.pilot_query import with_look
-from hushrank.privacy.private_counts import with_counts
 from hushrank.privacy.random_pairs import MOST_PAIRS, Hide
 from hushrank.privacy.units import (
     MOST_WEIGHT,
@@ -283,15 +282,16 @@ class PrivacyConfig(Section):
             and self.private
         ):
             yield "delta", "missing; noise: gaussian needs it. Add for example delta: 1.0e-6"
-        yield from problems_of_queries(
-            self.counts, self.unit, self.bounding, distinct_pairs=self.distinct_pairs
-        )
+        if self.counts is not None:
+            yield from problems_of_queries(
+                self.counts, self.unit, self.bounding, distinct_pairs=self.distinct_pairs
+            )
         yield from self._problems_of_graph()
 
     @property
     def queries(self) -> tuple[Query, ...]:
         """Queries beside the ranking, in the order of `Query`; empty: there are none."""
-        return queries_of(self.counts, self.unit, self.bounding)
+        return () if self.counts is None else queries_of(self.counts, self.unit, self.bounding)
 
     def _problems_of_graph(self) -> Iterable[tuple[str, str]]:
         if self.public_graph and self.public_graph_statement is None:
@@ -375,6 +375,8 @@ class PrivacyConfig(Section):
         if self.look is not None:
             parts = with_look(whole, self.look.share, unlisted=self.look.unlisted)
         if self.counts is not None and self.queries:
+            from hushrank.privacy.private_counts import with_counts
+
             parts = with_counts(parts, self.counts.share, self.queries, whole.epsilon)
         return parts
 

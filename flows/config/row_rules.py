@@ -181,7 +181,8 @@ def problems_of_look(config: Sections) -> Problems:
 
 def problems_of_counts(config: Sections) -> Problems:
     """Refuse a count of contradictions where nobody can answer a pair twice, or says who did."""
-    if Query.CONTRADICTIONS not in config.privacy.queries:
+    counts = config.privacy.counts
+    if counts is None or Query.CONTRADICTIONS not in (counts.of or ()):
         return
     if not isinstance(config.input, InputConfig):
         yield (

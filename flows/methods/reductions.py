@@ -81,7 +81,8 @@ class CountedMethod(PlannedMethod[B]):
             distinct_pairs=params.distinct_pairs,
             factors=factors,
             most_groups=None if config.groups is None else config.groups.most,
-            contradictions=Query.CONTRADICTIONS in config.privacy.queries,
+            contradictions=params.counts is not None
+            and Query.CONTRADICTIONS in params.counts.queries,
         )
         return ReduceComparisons(
             files=files,

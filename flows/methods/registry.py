@@ -12,7 +12,6 @@ from pkgutil import iter_modules, walk_packages
 
 import hushrank.flows.methods
 from hushrank.estimation.common.central_noise import calibrate_look
-from hushrank.estimation.common.private_counts import calibrate_counts
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.row_rules import ASKED, TIE_MODEL
@@ -195,4 +194,9 @@ def calibrate(config: SurveyConfig) -> Calibrated:
     if local:
         return Calibrated(chosen, mechanism)
     params = config.privacy.params()
-    return Calibrated(chosen, mechanism, calibrate_look(params), calibrate_counts(params))
+    look = calibrate_look(params)
+    if params.counts is None:
+        return Calibrated(chosen, mechanism, look)
+    from hushrank.estimation.common.private_counts import calibrate_counts
+
+    return Calibrated(chosen, mechanism, look, calibrate_counts(params))

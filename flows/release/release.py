@@ -61,8 +61,13 @@ from hushrank.flows.release.scale import (
 )
 from hushrank.flows.release.sheet_report import GroupDifferences, ItemFitRecord, TestRecord
 from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.statement.private_counts import CountsRecord
-from hushrank.flows.statement.record import FoundRecord, LookRecord, PrivacyRecord, Record
+from hushrank.flows.statement.record import (
+    CountsRecord,
+    FoundRecord,
+    LookRecord,
+    PrivacyRecord,
+    Record,
+)
 from hushrank.privacy.randomness import BitsUsed
 from hushrank.transforms.common.local_files import MostBytes, open_to_read
 from hushrank.transforms.storage.places import Place, read_whole

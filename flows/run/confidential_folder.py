@@ -17,11 +17,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.private_counts import Numbers
 from hushrank.flows.errors import ConfigError, HushrankError, LedgerError, PredictableBits
 from hushrank.flows.methods.base import Arrays
 from hushrank.pipelines.reduce.reduction_job import (
@@ -48,6 +48,9 @@ from hushrank.transforms.storage.places import (
     write_whole,
 )
 from hushrank.transforms.storage.spill_file import SPILL_PREFIX, WAITING_FILE
+
+if TYPE_CHECKING:  # loaded for jobs that count beside the ranking alone
+    from hushrank.estimation.common.private_counts import Numbers
 
 DRAWN_FILE = "drawn.npz"
 NAMES_FILE = "names.json"  # names of items that were drawn before the ranking

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from hushrank.estimation.common.private_counts import Numbers
 from hushrank.flows.config.privacy import LedgerConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
@@ -53,7 +52,8 @@ from hushrank.transforms.storage.places import Place
 from hushrank.transforms.storage.split import Head
 from hushrank.transforms.tables.names import BeamSource
 
-if TYPE_CHECKING:  # loaded for jobs that find names alone
+if TYPE_CHECKING:  # loaded for jobs that count beside the ranking, or find names, alone
+    from hushrank.estimation.common.private_counts import Numbers
     from hushrank.flows.statement.found_names import FoundNames
 
 

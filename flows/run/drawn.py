@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from hushrank.estimation.common.central_noise import Calibration, Seen
-from hushrank.estimation.common.private_counts import Numbers
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import DrawError, EstimateError, LookStopped
 from hushrank.flows.ledger.account import Attempt, ReleaseState
@@ -32,11 +31,12 @@ from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.release.provenance import AuditedPair, Software, installed_version
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.statement.mechanism import Mechanism
-from hushrank.flows.statement.private_counts import CountsRecord, record_with_counts
 from hushrank.flows.statement.record import (
+    CountsRecord,
     LookRecord,
     PrivacyRecord,
     lost_look_text,
+    record_with_counts,
     record_with_look,
     stop_text,
 )
@@ -46,7 +46,8 @@ from hushrank.privacy.randomness import BitsUsed, RandomBits
 from hushrank.privacy.units import Query
 from hushrank.transforms.storage.places import Place, npz_arrays, read_whole
 
-if TYPE_CHECKING:  # loaded for jobs that find names alone
+if TYPE_CHECKING:  # loaded for jobs that count beside the ranking, or find names, alone
+    from hushrank.estimation.common.private_counts import Numbers
     from hushrank.flows.statement.found_names import FoundNames
 
 # Entries beside the arrays.

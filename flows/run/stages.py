@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.private_counts import Numbers, noisy_counts
 from hushrank.flows.config.schedule import StreamConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import DrawError, PredictableBits
@@ -53,6 +52,9 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.randomness import BitsUsed, Purpose
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.storage.places import Place, write_whole
+
+if TYPE_CHECKING:  # loaded for jobs that count beside the ranking alone
+    from hushrank.estimation.common.private_counts import Numbers
 
 T = TypeVar("T")
 
@@ -420,7 +422,10 @@ def noise_of(
     arrays: Arrays = {}
     beside: Numbers = {}
     if seen is None or not seen.stops:
-        beside = noisy_counts(counts, drawn_by.counts, bits)
+        if drawn_by.counts:
+            from hushrank.estimation.common.private_counts import noisy_counts
+
+            beside = noisy_counts(counts, drawn_by.counts, bits)
         arrays = drawn_by.method.draw(exact, drawn_by.mechanism, bits)
     used = reduced | BitsUsed.of(Purpose.NOISE, bits.used)
     drew = used.covers(Purpose.NOISE) or job.config.privacy.unit is Unit.LOCAL

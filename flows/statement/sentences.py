@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hushrank.flows.config.privacy import share_of_people
-from hushrank.privacy.private_counts import epsilon_of_counts, epsilon_with
+from hushrank.privacy.pilot_query import epsilon_of_counts, epsilon_with
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Query, Unit
 
 CCW = (

@@ -26,7 +26,7 @@ from hushrank.transforms.common.catalogue import Catalogue, Groups, Naming
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 from hushrank.transforms.comparisons.bound import Bounds
-from hushrank.transforms.comparisons.contradictions import CONSISTENT, CONTRADICTING
+from hushrank.transforms.comparisons.shuffle import CONSISTENT, CONTRADICTING
 from hushrank.transforms.storage.files import InputFile
 from hushrank.transforms.storage.places import parquet_bytes, read_whole, write_whole
 from hushrank.transforms.storage.split import Head

@@ -23,13 +23,14 @@ from hushrank.estimation.common.private_counts import (
 )
 from hushrank.privacy.accounting import Spend, decimal_value
 from hushrank.privacy.noise import NoiseKind, NoiseLaw
-from hushrank.privacy.pilot_query import spend_with_look, with_look
-from hushrank.privacy.private_counts import (
-    MOST_COUNTS_SHARE,
+from hushrank.privacy.pilot_query import (
+    MOST_SHARE,
     epsilon_of_counts,
     epsilon_with,
-    with_counts,
+    spend_with_look,
+    with_look,
 )
+from hushrank.privacy.private_counts import with_counts
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Query, Unit
 from tests.statistics import FALSE_POSITIVE_RATE
@@ -78,7 +79,7 @@ def test_the_sensitivity_is_the_largest_change_over_all_small_people(query, adja
 
 @given(
     st.floats(1e-6, 1e3),
-    st.floats(1e-3, MOST_COUNTS_SHARE),
+    st.floats(1e-3, MOST_SHARE),
     st.sets(st.sampled_from(ALL), min_size=1),
 )
 def test_the_parts_never_exceed_the_whole(epsilon, share, queries):

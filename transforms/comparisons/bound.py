@@ -29,7 +29,6 @@ from hushrank.transforms.common.sorting import (
     order_within,
     sort_into_runs,
 )
-from hushrank.transforms.comparisons.contradictions import tally_of_contradictions
 from hushrank.transforms.comparisons.shuffle import Carried, OwnedRows, comparisons_of
 
 UNITS_KEPT, SQUARES_KEPT = "units_kept", "squares_kept"  # numbers of a tally
@@ -172,6 +171,8 @@ def bound_bucket(
         order = order[admit(rows.take(order))]
     tally["rows_kept"] = len(order)
     if bounds.contradictions:
+        from hushrank.transforms.comparisons.contradictions import tally_of_contradictions
+
         tally |= tally_of_contradictions(rows.take(order))
     more = None if rows.more is None else np.take(rows.more, order)
     kept = comparisons_of(np.take(rows.content, order), more, bounds.carried)

@@ -10,9 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hushrank.transforms.common.sorting import new_run, number_runs
-from hushrank.transforms.comparisons.shuffle import OwnedRows
-
-CONTRADICTING, CONSISTENT = "people_contradicting", "people_consistent"  # numbers of a tally
+from hushrank.transforms.comparisons.shuffle import CONSISTENT, CONTRADICTING, OwnedRows
 
 
 def tally_of_contradictions(rows: OwnedRows) -> dict[str, int]:

@@ -31,8 +31,7 @@ from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.stages import REDUCE, STEPS, Outcome
-from hushrank.flows.statement.private_counts import CountsRecord
-from hushrank.flows.statement.record import Extended, LookRecord, Record
+from hushrank.flows.statement.record import CountsRecord, Extended, LookRecord, Record
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import KEY_BYTES, SecretKey

@@ -33,7 +33,7 @@ from hushrank.flows.trust.audit.result import (
     for_certificate,
 )
 from hushrank.privacy.audit import AuditResult, Rows, audit_epsilon, epsilon_by_law, most_provable
-from hushrank.privacy.private_counts import epsilon_with
+from hushrank.privacy.pilot_query import epsilon_with
 from hushrank.privacy.units import NoiseKind, Unit
 from hushrank.transforms.engine import in_process
 

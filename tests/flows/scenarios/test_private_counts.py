@@ -14,7 +14,7 @@ import pytest
 import hushrank as hr
 from hushrank.flows.methods.registry import load_config
 from hushrank.flows.release.release import load_release
-from hushrank.flows.statement.private_counts import CountsRecord
+from hushrank.flows.statement.record import CountsRecord
 from tests.flows.conftest import Survey
 
 PEOPLE = 31_173
