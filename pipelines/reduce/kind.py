@@ -493,9 +493,6 @@ def _spill_file(job: Reduction) -> Iterator[SpillFile | None]:
     folder: str | None = job.confidential
     if is_remote(job.confidential):
         folder = job.engine.spill
-    if in_process.is_chosen():
-        yield None  # what is in its collections stays where it is; see `runner.does_without_beam`
-        return
     limit = job.memory_limit
     room = MemoryPlan.of(limit, job.engine.workers_within(limit)).waiting_bytes
     with contextlib.ExitStack() as open_files:

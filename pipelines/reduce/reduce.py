@@ -317,9 +317,10 @@ def _add(
         bounded = counted | "Bound" >> Bound(kind, spill, joins)
         counted = (bounded[ROWS], bounded[MET]) if joins else bounded[ROWS]
         tallies.append(bounded[TALLY])
-        if kind.reads_again and source is None:  # rows of a transform cannot be read again
-            _ = bounded[AGAIN] | "SetAside" >> SetAside(kind.job.confidential, splits)
-    _ = (counted | "Count" >> Count(kind), *tallies) | "Write" >> Write(kind)
+    total = counted | "Count" >> Count(kind)  # first: the stand-in keeps no row that is summed
+    if kind.meets_owners and kind.reads_again and source is None:  # a transform is read once
+        _ = bounded[AGAIN] | "SetAside" >> SetAside(kind.job.confidential, splits)
+    _ = (total, *tallies) | "Write" >> Write(kind)
     if source is not None:
         guard_source(pipeline, source)
 

@@ -1,6 +1,7 @@
-"""The few parts of Beam that our graphs use, for inputs so small that loading Beam dominates.
+"""The few parts of Beam that our graphs use, for inputs and folders of this machine.
 
-Importing Apache Beam takes seconds, which is most of a run on a thousand rows. Each class here has
+Importing Apache Beam takes seconds, which is most of a run on a thousand rows, and its local engine
+takes a second of ten million rows. Each class here has
 the name and the meaning of Beam's class, but works at once, in this process, on lists:
 `collection | transform` is the result. Each worker has one bundle, in the order of the input, and
 nothing is retried. So every graph that is right on Beam is right here. The results are the same,
@@ -8,7 +9,8 @@ bit for bit, because no result may depend on order or bundles
 (`tests/pipelines/scenarios/test_small_inputs.py`).
 
 A step with several outputs waits until one of them is used. If that use sums its main output, the
-workers add to one sum as elements come, and none is kept: then an input of any size fits.
+workers add to one sum as elements come, and none is kept. Rows that have to meet wait in a spill
+file, of which collections hold places. So an input of any size fits.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ from hushrank.transforms.common.schema import (
     is_text,
     to_numpy,
 )
+from hushrank.transforms.common.text_bytes import is_ascii
 from hushrank.transforms.engine import in_process
 from hushrank.transforms.storage.arrow_rows import orc_head, read_arrow, read_orc
 from hushrank.transforms.storage.files import (
@@ -187,7 +188,7 @@ def _flaws(values: pa.Array, *, utf8: bool) -> Flaws:
     length = pc.binary_length(values)
     if (pc.max(length).as_py() or 0) > MOST_TEXT_BYTES:
         flaws[to_numpy(pc.fill_null(pc.greater(length, MOST_TEXT_BYTES), False))] = _LONG
-    if utf8:
+    if utf8 and not is_ascii(values):
         content = values.cast(pa.large_binary())
         try:
             content.cast(pa.large_string())

@@ -33,6 +33,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.common.text_bytes import LAST_OF_ASCII
 
 HEADER_BYTES = 1 << 20  # a CSV header must end within the first MiB
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs begin UTF-8 text with it
@@ -45,7 +46,7 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 _RECORD = re.compile(rb'(?:[^"\r\n]|"[^"]*")*(?:\r\n|\r|\n)')  # with quotes around line ends
 MOST_RECORD_BYTES = 1 << 20  # includes the line end
 HEAD_BYTES = 1 << 10  # bytes that are kept of a longer record
-LINE_FEED, CARRIAGE_RETURN, QUOTE, LAST_OF_ASCII = 0x0A, 0x0D, 0x22, 0x7F
+LINE_FEED, CARRIAGE_RETURN, QUOTE = 0x0A, 0x0D, 0x22
 Places = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
@@ -137,6 +138,13 @@ def refuse_utf_16(path: str, head: bytes) -> None:
         raise InputError(f"{path}: this is UTF-16 text, which is not read. Save it as UTF-8.")
 
 
+def first_line(head: bytes) -> bytes:
+    """Return the first line of a file without its end; `head` are the first bytes."""
+    text = head.removeprefix(BYTE_ORDER_MARK)
+    end = _LINE_END.search(text)
+    return text if end is None else text[: end.start()]
+
+
 def check_first_line(path: str, head: bytes) -> None:
     """Refuse a file whose first line shows by itself that it does not name the columns.
 
@@ -148,7 +156,7 @@ def check_first_line(path: str, head: bytes) -> None:
         InputError: the line is UTF-16 text, a setting of Excel or a remark.
     """
     refuse_utf_16(path, head)
-    line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"").strip()
+    line = first_line(head).strip()
     remark = line.startswith(b"#") and len(line) > 1 and not re.search(rb"[,;\t]", line)
     if remark or _SEPARATOR.fullmatch(line):
         raise InputError(
@@ -169,7 +177,7 @@ def csv_header(path: str, head: bytes, delimiter: str = ",") -> list[str]:
         InputError: the first line is not a header.
     """
     check_first_line(path, head)
-    line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"")
+    line = first_line(head)
     if len(line) >= HEADER_BYTES - len(BYTE_ORDER_MARK):
         raise InputError(f"{path}: the header line is longer than 1 MiB. Write fewer columns.")
     try:
@@ -503,22 +511,19 @@ class Packing:
 
     Attributes:
         title: name for messages.
-        ratio: the most bytes that it makes of one.
         unpacked: the content of a packed file.
         broken: exceptions that are raised if that is not whole.
     """
 
     title: str
-    ratio: int
     unpacked: Callable[[IO[bytes]], io.RawIOBase]
     broken: tuple[type[Exception], ...]
 
 
 LIST_ENDING = ".json"  # of a file that holds one list of objects
 PACKINGS = {
-    ".gz": Packing("gzip", 1032, _gzip, (EOFError, gzip.BadGzipFile, zlib.error)),
-    # A block of 4 bytes unpacks to 128 KiB at most (RFC 8878).
-    ".zst": Packing("zstd", 1 << 15, _Rewindable, (_NotWholeError,)),
+    ".gz": Packing("gzip", _gzip, (EOFError, gzip.BadGzipFile, zlib.error)),
+    ".zst": Packing("zstd", _Rewindable, (_NotWholeError,)),
 }
 
 
