@@ -129,8 +129,10 @@ class Hessian:
     @cached_property
     def edges(self) -> Weights:
         """The weights of the edges, shape (n, n), symmetric; CSR of sparse curvatures."""
-        both = self.curvatures + self.curvatures.T
-        return both.tocsr() if isinstance(both, scipy.sparse.sparray) else both
+        one_way = self.curvatures
+        if isinstance(one_way, scipy.sparse.csr_array):
+            return scipy.sparse.csr_array(one_way + one_way.T)
+        return np.asarray(one_way + one_way.T)
 
     @cached_property
     def diagonal(self) -> Floats:

@@ -27,7 +27,9 @@ from hushrank.transforms.common.catalogue import (
     Groups,
     Naming,
     bare,
+    bytes_of,
     integers_in,
+    is_ascii,
 )
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
@@ -38,7 +40,6 @@ from hushrank.transforms.common.schema import (
     to_numpy,
     to_text,
 )
-from hushrank.transforms.common.text_bytes import bytes_of, is_ascii
 
 BAD_WEIGHT = np.int64(-1)
 

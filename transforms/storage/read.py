@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hushrank.transforms.common.catalogue import integers_of_floats
+from hushrank.transforms.common.catalogue import integers_of_floats, is_ascii
 from hushrank.transforms.common.local_files import being_read
 from hushrank.transforms.common.schema import (
     DECIMALS,
@@ -33,7 +33,6 @@ from hushrank.transforms.common.schema import (
     is_text,
     to_numpy,
 )
-from hushrank.transforms.common.text_bytes import is_ascii
 from hushrank.transforms.engine import in_process
 from hushrank.transforms.storage.arrow_rows import orc_head, read_arrow, read_orc
 from hushrank.transforms.storage.files import (

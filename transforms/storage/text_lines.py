@@ -33,7 +33,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.common.text_bytes import LAST_OF_ASCII
 
 HEADER_BYTES = 1 << 20  # a CSV header must end within the first MiB
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs begin UTF-8 text with it
@@ -46,7 +45,7 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 _RECORD = re.compile(rb'(?:[^"\r\n]|"[^"]*")*(?:\r\n|\r|\n)')  # with quotes around line ends
 MOST_RECORD_BYTES = 1 << 20  # includes the line end
 HEAD_BYTES = 1 << 10  # bytes that are kept of a longer record
-LINE_FEED, CARRIAGE_RETURN, QUOTE = 0x0A, 0x0D, 0x22
+LINE_FEED, CARRIAGE_RETURN, QUOTE, LAST_OF_ASCII = 0x0A, 0x0D, 0x22, 0x7F
 Places = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushrank.transforms.common import encode
-from hushrank.transforms.common.text_bytes import bytes_of, is_ascii
+from hushrank.transforms.common.catalogue import bytes_of, is_ascii
 
 TEXTS = st.lists(st.none() | st.text(st.characters(codec="utf-8"), max_size=6), max_size=9)
 TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
