@@ -498,7 +498,7 @@ def _without_new_privacy(content: dict[str, Any]) -> None:
         if look["people"] is None:  # it was a number
             content["look"] = look["share"]
     defaults: dict[str, object] = {
-        "look": None,
+        **dict.fromkeys(("look", "counts")),
         "bounding": Bounding.LEAVE_OUT,
         "max_weight": None,
         "pairs": None,
@@ -535,7 +535,7 @@ def _without_new_keys(
         del content["layout"]
     names += ["epsilon"] if content["kind"] == "responses" else []
     if content["kind"] == "rankings":
-        names += ["left", "right", "outcome", "length", "items", "places"]
+        names += ["left", "right", "outcome", "length", "items", "places", "best", "worst", "shown"]
         of_ranks = {"unlisted": "unknown", "skipped": "close"}
         of_ranks |= dict.fromkeys(("overvotes", "repeated"), "set-aside")
         for key in (key for key, default in of_ranks.items() if content[key] == default):

@@ -50,6 +50,7 @@ PAIRS_AT_SOURCE = {
     "input__columns": {"left": "left", "right": "right", "outcome": "said", "length": "items"},
     "privacy__pairs": 1,
 }
+ALL_COUNTS = {"share": 0.2, "of": ["people", "answers", "contradictions"]}
 WORDS = {"left": ["won"], "right": ["lost", "gone"], "tie": ["even"]}
 
 COUNTS, PAIRS, LOSSES = "noisy-counts", "noisy-pairs", "win-loss"
@@ -68,6 +69,19 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {"groups": {**GROUPS, "values": ["red", "grey"], "others": "whole"}},
     ),
     "counts, look, items": (COUNTS, {"privacy__look": {"share": 0.1, "unlisted": True}}),
+    "counts, counted": (COUNTS, {"privacy__counts": ALL_COUNTS}),
+    "counts, counted, look, added": (
+        COUNTS,
+        {**ADDED, "privacy__look": 0.1, "privacy__counts": ALL_COUNTS},
+    ),
+    "counts of one row, counted": (COUNTS, {**ONE_ROW, "privacy__counts": 0.1}),
+    "pairs, counted, names, gaussian": (
+        PAIRS,
+        {**NAMES, "privacy__noise": "gaussian", "privacy__delta": 1e-6, "privacy__counts": 0.1},
+    ),
+    "scores, counted": (SCORES, {"privacy__counts": 0.1}),
+    "spectral, counted": ("spectral", {"privacy__counts": 0.1}),
+    "trusted rankings, counted": ("kemeny, user", {"privacy__counts": 0.1}),
     "counts of one row, look, items": (
         COUNTS,
         {**ONE_ROW, "privacy__look": {"share": 0.1, "unlisted": True}},
@@ -178,6 +192,20 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "laplace answers, range": ("laplace-rr", {**RANGE, "input__columns__epsilon": "own"}),
     "rankings of several": ("kemeny", {"privacy__max_contributions": 2}),
+    "best and worst choices": (
+        "borda, user",
+        {
+            "input__layout": "best-worst",
+            "input__ties": "random",
+            "input__columns": {
+                "user": "user",
+                "best": "best",
+                "worst": "worst",
+                "shown": ["a", "b", "c"],
+            },
+            "privacy__max_contributions": 2,
+        },
+    ),
     "rankings of nobody": ("borda", {"input__columns__user": None}),
     "rankings, contests": ("kemeny", {"input__columns__contest": "team", "input__contest": "red"}),
     "rankings in lists": ("borda", LISTS),
@@ -346,6 +374,16 @@ ALL = [*KINDS, *STREAMS, NIGHTLY, OFFICER]
 
 
 OTHER_ROWS = {
+    "best-worst": pa.table(
+        {
+            "user": pa.array([*range(24)]),
+            "a": pa.array(ITEMS * 6),
+            "b": pa.array((ITEMS[1:] + ITEMS[:1]) * 6),
+            "c": pa.array((ITEMS[2:] + ITEMS[:2]) * 6),
+            "best": pa.array(ITEMS * 6),
+            "worst": pa.array((ITEMS[2:] + ITEMS[:2]) * 6),
+        }
+    ),
     "list": pa.table({"ranking": pa.array([ITEMS, ITEMS[::-1], ITEMS] * 8)}),
     "pairs": pa.table(
         {
