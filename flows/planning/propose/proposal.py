@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -54,6 +54,7 @@ from hushrank.flows.planning.propose.rankings import (
     guess_wide,
 )
 from hushrank.flows.planning.propose.responses import ResponseGuess, guess_long, guess_sheet
+from hushrank.flows.planning.propose.roles import Guess, menus_of, roles_of, with_roles
 from hushrank.flows.planning.propose.sections import (
     KindLines,
     comparisons_lines,
@@ -65,8 +66,6 @@ from hushrank.transforms.common.plain_text import short_list
 from hushrank.transforms.common.schema import MOST_COLUMNS
 from hushrank.transforms.storage.text_lines import without_packing
 from hushrank.transforms.tables.names import is_table
-
-Guess = ColumnGuess | ResponseGuess | RankingGuess
 
 _NO_ITEMS = "List every item yourself: a list taken from the answers would leak who answered."
 _ONE_RESULT = (
@@ -100,12 +99,18 @@ class ConfigProposal:
         summary: description of what was read and what it looks like, for the person.
         questions: questions that the lines marked CHOOSE ask, in their order.
         plannable: whether `hushrank plan` can say what accuracy an epsilon gives.
+        kind: kind of rows that the lines are for.
+        roles: the role of each column that has one, by column.
+        menus: the roles that each column may have, by column, in the order of the file.
     """
 
     text: str
     summary: str
     questions: tuple[Question, ...]
     plannable: bool = False
+    kind: str = Kind.RANKINGS
+    roles: Mapping[str, str] = field(default_factory=dict)
+    menus: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -116,15 +121,23 @@ class ConfigProposal:
         """Return the proposal with the lines marked CHOOSE filled in.
 
         Args:
-            answers: the value in the YAML file of every question, by its key.
+            answers: values in the YAML file, by the key of their question; a question without one
+                stays open.
         """
-        text = self.text.replace(_MARKED, "")
+        left = tuple(each for each in self.questions if each.key not in answers)
+        text = self.text if left else self.text.replace(_MARKED, "")
         for each in self.questions:
-            text = text.replace(each.line, each.answered(answers[each.key]), 1)
-        return replace(self, text=text, questions=())
+            if each.key in answers:
+                text = text.replace(each.line, each.answered(answers[each.key]), 1)
+        return replace(self, text=text, questions=left)
 
 
-def propose_config(source: Source, target: Path, kind: Kind | None = None) -> ConfigProposal:
+def propose_config(
+    source: Source,
+    target: Path,
+    kind: Kind | None = None,
+    roles: Mapping[str, str] | None = None,
+) -> ConfigProposal:
     """Propose a configuration for the log `source`, to be written to `target`.
 
     This reads the header and at most `HEAD_ROWS` rows; for a folder, those of its first file.
@@ -133,16 +146,29 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
         source: a Parquet, CSV, JSON Lines or PrefLib file, a folder of such files, or a table.
         target: path of the new YAML file; relative paths in it start there.
         kind: the kind of its rows; None: guess it.
+        roles: role of each column, as a person states it; None: guess them.
 
     Raises:
-        ConfigError: `source` cannot be read.
+        ConfigError: `source` cannot be read, or a column cannot have its role.
     """
-    head = read_apart(read_head, source)
+    return proposal_of(source, target, read_apart(read_head, source), kind, roles)
+
+
+def proposal_of(
+    source: Source,
+    target: Path,
+    head: Head,
+    kind: Kind | None = None,
+    roles: Mapping[str, str] | None = None,
+) -> ConfigProposal:
+    """Propose a configuration as `propose_config`, from a header that was read before."""
     if Path(head.file or source).suffix.lower() in PREFLIB_ENDINGS:
         if isinstance(source, str):
             raise ConfigError(f"{source}: init reads PrefLib files of this machine only; copy it")
         return _preflib_proposal(source, target, head)
     guess = _guess(head, kind)
+    if roles is not None:
+        guess = _stated(source, head, guess, roles)
     _refuse_header(source, head, guess)
     _refuse_unread(source, head, guess)
     if guess is not None and guess.user is not None:
@@ -160,7 +186,24 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
         own = replace(own, input=(asked.line, *own.input), questions=(asked, *own.questions))
     text = "\n".join(_file_lines(source, target, own, head, unclear=unclear)) + "\n"
     summary = "\n".join(_summary(source, head, guess, unclear=unclear))
-    return ConfigProposal(text, summary, own.questions, not isinstance(guess, RankingGuess))
+    return ConfigProposal(
+        text,
+        summary,
+        own.questions,
+        plannable=not isinstance(guess, RankingGuess),
+        kind=own.kind,
+        roles=roles_of(guess),
+        menus=menus_of(guess, head.columns),
+    )
+
+
+def _stated(source: Source, head: Head, guess: Guess | None, roles: Mapping[str, str]) -> Guess:
+    """Return the guess with the roles that a person states."""
+    form = guess_columns(head.columns, head.rows) if guess is None else guess
+    try:
+        return with_roles(form, head.columns, head.rows, roles)
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}. Give them other roles") from None
 
 
 def _guess(head: Head, kind: Kind | None) -> Guess | None:
