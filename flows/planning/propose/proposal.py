@@ -76,7 +76,7 @@ _ONE_RESULT = (
 _EXISTS = "{}: exists already and was not changed; remove it or name another file"
 _COUNTS = re.compile("freq|frequency|count|counts")
 _FREE_TEXTS = frozenset({"prompt", "conversation", "comment", "comments", "text", "completion"})
-_MARKED = "The lines marked CHOOSE need a value from you. "
+MARKED = "The lines marked CHOOSE need a value from you. "
 _NUMBERED = (
     'awk \'NR == 1 {{print "id," $0; next}} {{print NR - 1 "," $0}}\' {source} > numbered.csv'
 )
@@ -125,7 +125,7 @@ class ConfigProposal:
                 stays open.
         """
         left = tuple(each for each in self.questions if each.key not in answers)
-        text = self.text if left else self.text.replace(_MARKED, "")
+        text = self.text if left else self.text.replace(MARKED, "")
         for each in self.questions:
             if each.key in answers:
                 text = text.replace(each.line, each.answered(answers[each.key]), 1)
@@ -507,7 +507,7 @@ def _file_lines(
     stem = _stem(source)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("._-")[:100] or "survey"
     yield f"# Proposed by hushrank init from the header and the first {HEAD_ROWS} rows of a file."
-    yield f"# {_MARKED}Paths start at the folder of this file."
+    yield f"# {MARKED}Paths start at the folder of this file."
     yield ""
     yield line("name", scalar(name), "the population this privacy budget belongs to")
     yield ""

@@ -99,6 +99,11 @@ class Question:
         return " ".join(f"{name}: missing; {self.asks} {'; '.join(given)}".split())
 
     @property
+    def is_open(self) -> bool:
+        """Whether the answer may be another one than the listed choices."""
+        return not self.choices or self.key in _OPEN
+
+    @property
     def line(self) -> str:
         """Line of the YAML file that asks."""
         return choose(self._start, self.text)
@@ -118,7 +123,7 @@ class Question:
         for each in self.choices:
             if text.lower() in (each.answer.lower(), each.written.lower()):
                 return each.written
-        if not text or (self.choices and self.key not in _OPEN):
+        if not text or not self.is_open:
             return None
         if self.key in _ITEMS and not text.startswith(("{", "[")):
             return _items_of(text, listed=self.key == "items.names")
