@@ -88,7 +88,7 @@ from hushrank.flows.report.sections import (
 from hushrank.flows.report.slide import chart_of, chart_svg, of_answers, protected_in_short
 from hushrank.flows.report.svg import Shape, figure_style
 from hushrank.flows.statement.record import Parameter, PrivacyRecord
-from hushrank.flows.statement.sentences import delta_sentence, number
+from hushrank.flows.statement.sentences import chance_to_guess, delta_sentence, number
 from hushrank.privacy.units import Adjacency, Bounding, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
@@ -146,8 +146,7 @@ def made_rows(release: Release) -> Iterator[Row]:
         return
     how = CHANGED if privacy.unit is Unit.LOCAL else release.released.made.value
     yield "How it was made", how
-    growth = math.exp(-float(privacy.epsilon))
-    sure = round(100 * (1 + privacy.delta * growth) / (1 + growth), 2)
+    sure = chance_to_guess(float(privacy.epsilon), privacy.delta)
     yield (
         "What epsilon means",
         f"If you took part: somebody who must say which of two possible versions of"

@@ -7,8 +7,10 @@ where they stand; every other character of it stays.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -17,7 +19,7 @@ from typing import Any
 import yaml
 
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ConfigError
+from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.interfaces.app.folder import CHANGED, Folder, digest_of
 from hushrank.flows.interfaces.app.proposals import Proposals
 from hushrank.flows.interfaces.documents.runs import Budget
@@ -36,6 +38,7 @@ from hushrank.flows.planning.propose.proposal import MARKED
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.run.context import ledger_of
 from hushrank.flows.run.job import inputs_of
+from hushrank.flows.statement.sentences import chance_to_guess
 from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.places import write_whole
 
@@ -60,6 +63,8 @@ class Budgets:
     proposals: Proposals
     _found: dict[tuple[str, Setting], Accuracy] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
+    _ahead: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "ahead"))
+    _waiting: list[Future[None]] = field(default_factory=list)
 
     def state(self, name: str) -> dict[str, Any]:
         """Say what the YAML file sets, and what is left of the budget.
@@ -96,6 +101,8 @@ class Budgets:
         config, world = self._world(name, people, answers)
         setting = self._setting(config, people, epsilon, answers)
         found = self._accuracy(name, config, world, setting)
+        others = (self._setting(config, people, each, answers) for each in STOPS)
+        self._predict_ahead(name, config, world, [*others])
         return {
             "epsilon": epsilon,
             "people": people,
@@ -108,6 +115,10 @@ class Budgets:
             "items": len(config.items.catalogue.names),
             "says": [*_sentences(config, found), protection(config, epsilon)],
         }
+
+    def close(self) -> None:
+        """Give up what is predicted ahead."""
+        self._ahead.shutdown(wait=False, cancel_futures=True)
 
     def picture(self, name: str, people: int, epsilon: float, answers: int) -> bytes:
         """Draw the picture of `hushrank plan`: accuracy against epsilon, as SVG.
@@ -164,6 +175,25 @@ class Budgets:
         method, most = config.method, answers_of(config, answers)
         return Setting(method=method, epsilon=epsilon, people=people, answers=most)
 
+    def _predict_ahead(
+        self, name: str, config: SurveyConfig, world: World, settings: Sequence[Setting]
+    ) -> None:
+        """Simulate the other stops of the slider before they are asked for.
+
+        What was waiting for another number of people or answers is given up.
+        """
+        for each in self._waiting:
+            each.cancel()
+        self._waiting[:] = [
+            self._ahead.submit(self._accuracy_ahead, name, config, world, each) for each in settings
+        ]
+
+    def _accuracy_ahead(
+        self, name: str, config: SurveyConfig, world: World, setting: Setting
+    ) -> None:
+        with contextlib.suppress(HushrankError):  # whoever asks for it is told
+            self._accuracy(name, config, world, setting)
+
     def _accuracy(
         self, name: str, config: SurveyConfig, world: World, setting: Setting
     ) -> Accuracy:
@@ -176,20 +206,13 @@ class Budgets:
 
 
 def protection(config: SurveyConfig, epsilon: float) -> str:
-    """Say what epsilon means for a person, to somebody who never heard of it.
-
-    Bound: with two possibilities that seem equally likely before, a guess after the release is
-    right with probability (e^epsilon + delta) / (1 + e^epsilon) at most, because the releases of
-    the two differ in total variation by (e^epsilon - 1 + 2 delta) / (e^epsilon + 1) at most
-    (Kairouz, Oh, Viswanath 2015, theorem 2.1).
-    """
-    chance = (math.exp(epsilon) + (config.privacy.delta or 0)) / (1 + math.exp(epsilon))
+    """Say what epsilon means for a person, to somebody who never heard of it."""
+    chance = chance_to_guess(epsilon, config.privacy.delta or 0)
     whose = "one answer" if config.privacy.unit is not Unit.USER else "one person's answers"
-    percent = min(100, math.ceil(1000 * chance) / 10)
     return (
-        f"Protection: somebody who knows everything but {whose}, and thinks two possibilities"
-        f" equally likely, guesses right at most {percent:g} % of the time after seeing this"
-        " release. Without it, that is 50 %."
+        f"Protection: somebody who knows everything but {whose}, and must say which of two equally"
+        f" likely possibilities is true, is right at most {chance:g} % of the time after seeing"
+        " this release, in place of 50 %."
     )
 
 
@@ -204,8 +227,8 @@ def _sentences(config: SurveyConfig, found: Accuracy) -> list[str]:
         said.append(f"The best item comes out first in {100 * found.top:.0f} % of such surveys.")
     if not math.isnan(found.width):
         said.append(
-            f"The 95 % interval of an item's rank spans {found.width:.1f} of {items} ranks: items"
-            " that are closer than that cannot be told apart."
+            f"A rank is known within {found.width:.1f} places of {items}, on average (95 %"
+            " intervals): items that are closer cannot be told apart."
         )
     if math.isfinite(found.error) and found.error < found.equal:
         error = f"{100 * found.error:.2g} percentage points" if percent else f"{found.error:.2g}"

@@ -26,6 +26,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from hushrank.flows.collecting.protocol import make_quiet
 from hushrank.flows.errors import ConfigError, HushrankError, problem_of_machine, text_of
 from hushrank.flows.interfaces.app.budget import MOST_ANSWERS, Budgets
 from hushrank.flows.interfaces.app.folder import Folder
@@ -326,8 +327,12 @@ def serve(page: Page, opened: socket.socket, secret: str) -> None:
         server_header=False,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
-    with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run([opened])
+    make_quiet()
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run([opened])
+    finally:
+        page.budgets.close()
 
 
 def open_browser(folder: Folder, address: str) -> None:

@@ -248,7 +248,7 @@ async function visitQuestions() {
   }, { class: "main" });
   const back = button("Back", () => { if (state.at) { state.at -= 1; visitQuestions(); } else go("file"); });
   show(`Question ${state.at + 1} of ${questions.length}: ${question.short}`,
-    make("p", {}, sentence(question.asks)),
+    make("p", {}, sentence(field.plain ? question.asks.split(", for example")[0] : question.asks)),
     question.because ? make("p", { class: "quiet" }, `Why this is asked: ${question.because}.`) : null,
     field.element, actions(back, next));
 }
@@ -284,7 +284,7 @@ function itemsField(question, known) {
   const area = make("textarea", { spellcheck: "false" });
   area.value = state.answers[`${question.key} as typed`] ?? known;
   const element = make("label", { class: "field" }, make("span", {}, "One item a line, or names with commas"), area,
-    make("span", { class: "quiet" }, "Write all that could be chosen, also what nobody chose. A list that is taken from the answers would leak who answered."));
+    make("span", { class: "quiet" }, "Write all that could be chosen, also what nobody chose: a list that is taken from the answers would leak who answered. Or write the name of a file in the folder that lists them, such as items.txt, or a number n if rows hold 0 to n - 1."));
   function value() {
     const text = area.value.trim();
     state.answers[`${question.key} as typed`] = text;
@@ -293,7 +293,7 @@ function itemsField(question, known) {
     const names = `[${lines.map((each) => JSON.stringify(each)).join(", ")}]`;
     return question.key === "items.names" ? names : `{names: ${names}}`;
   }
-  return { element, value };
+  return { element, value, plain: true };
 }
 
 function textField(question, known) {
