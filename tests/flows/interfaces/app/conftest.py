@@ -7,16 +7,20 @@ import re
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
 from hushrank.flows.interfaces.app.folder import Folder
 from hushrank.flows.interfaces.app.server import Page
 from tests.flows.planning.propose.test_shapes import ITEMS, compared, write_csv
+
+with warnings.catch_warnings():  # it recommends another client, which is no dependency
+    warnings.simplefilter("ignore")
+    from starlette.testclient import TestClient
 
 SECRET, HOST = "5ec7e7", "127.0.0.1:4711"
 ORIGIN = {"origin": f"http://{HOST}"}

@@ -74,9 +74,7 @@ def test_roles_that_do_not_go_together_are_refused(asker, roles, why):
 def test_wrong_answers_are_named_and_write_nothing(asker, folder):
     content = {"file": "votes.csv", "answers": ANSWERS | {"input.design": "perhaps"}}
     found = asker.post("api/survey", content).json()
-    assert found == {
-        "wrong": {"input.design": "the design: answer with balanced or random or any"}
-    }
+    assert found == {"wrong": {"input.design": "the design: answer with balanced or random or any"}}
     content["answers"] = ANSWERS | {"items": "{names: [Oslo, Oslo]}"}
     refused = asker.post("api/survey", content)
     assert refused.status_code == 422
