@@ -92,6 +92,18 @@ class Budgets:
             "left": f"{left_text(budget.left)} of {left_text(budget.epsilon)}",
         }
 
+    def expected(self, name: str, people: int, epsilon: float, answers: int) -> dict[str, Any]:
+        """Predict the error of a typical score by the formula of `hushrank plan`, at once.
+
+        Raises:
+            ConfigError: as for `predicted`.
+        """
+        config, world = self._world(name, people, answers)
+        setting = self._setting(config, people, epsilon, answers)
+        error = predicted(config, setting, world)
+        said = [] if error is None else [f"By formula, a typical score is off by {error:.2g}."]
+        return {"formula": error, "says": [*said, protection(config, epsilon)]}
+
     def predicted(self, name: str, people: int, epsilon: float, answers: int) -> dict[str, Any]:
         """Predict the accuracy of one setting, as `hushrank plan` does, and say it in words.
 

@@ -90,6 +90,7 @@ class Page:
             Route("/api/survey", self._write, methods=["POST"]),
             Route("/api/budget", self._budget),
             Route("/api/budget", self._set_budget, methods=["POST"]),
+            Route("/api/formula", self._formula),
             Route("/api/plan", self._plan),
             Route("/plan.svg", self._plan_picture),
             Route("/api/check", self._check, methods=["POST"]),
@@ -151,6 +152,9 @@ class Page:
         most = None if answers is None else int(_number(content, "answers", MOST_ANSWERS))
         new = await run_in_threadpool(self.budgets.set, survey, digest, epsilon, most)
         return JSONResponse({"digest": new})
+
+    def _formula(self, request: Request) -> Response:
+        return JSONResponse(self.budgets.expected(_survey_of(request), *_setting_of(request)))
 
     def _plan(self, request: Request) -> Response:
         return JSONResponse(self.budgets.predicted(_survey_of(request), *_setting_of(request)))

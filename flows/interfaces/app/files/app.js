@@ -366,10 +366,14 @@ async function visitBudget() {
     const setting = of(state.survey, { people: count, epsilon: state.epsilon, answers: state.bound ?? 1 });
     const key = `${setting}`;
     predict.last = key;
+    const list = (found) => says.replaceChildren(...found.says.map((each) => make("li", {}, each)));
     try {
+      const expected = await ask(`api/formula?${setting}`); // at once; simulated surveys take longer
+      if (predict.last !== key) return;
+      list(expected);
       const predicted = await ask(`api/plan?${setting}`);
       if (predict.last !== key) return;
-      says.replaceChildren(...predicted.says.map((each) => make("li", {}, each)));
+      list(predicted);
       picture.src = `plan.svg?${setting}`;
       picture.hidden = false;
     } catch (error) {
@@ -400,8 +404,8 @@ async function visitBudget() {
   show("How well are people protected, and how exact is the ranking?",
     make("p", {}, `hushrank adds noise to what it counts, so that the result says almost nothing of ${whose}. Epsilon is how much it may say: small is strong protection and much noise, large is weak protection and little noise. 1 is strong, 2 to 4 is usual.`),
     make("label", { class: "field" }, make("span", {}, "About how many people were asked?"), people, make("span", { class: "quiet" }, " From how the survey was made; the file is not counted. It is used for the prediction only.")),
-    make("label", { class: "field" }, make("span", {}, "Epsilon: ", epsilonText), slider),
-    found.answers === null ? null : make("label", { class: "field" }, make("span", {}, "Answers of one person that count at most: ", boundText), bound, make("span", { class: "quiet" }, "From how the survey was made, never from the answers. More need more noise.")),
+    make("label", { class: "field", for: "epsilon" }, make("span", {}, "Epsilon: ", epsilonText), slider),
+    found.answers === null ? null : make("label", { class: "field", for: "bound" }, make("span", {}, "Answers of one person that count at most: ", boundText), bound, make("span", { class: "quiet" }, "From how the survey was made, never from the answers. More need more noise.")),
     make("h2", {}, "What this would give"),
     make("p", { class: "quiet" }, "From simulated surveys; no answer is read."),
     make("div", { class: "beside", "aria-live": "polite" }, says, picture), cost, actions(save), checked);

@@ -14,8 +14,6 @@ from hushrank.flows.interfaces.app.folder import digest_of
 from hushrank.flows.planning.propose.proposal import propose_config
 from tests.flows.interfaces.app.conftest import ANSWERS
 
-LISTED = ("name", "role")
-
 
 def test_a_file_is_taken_for_what_init_takes_it(asker):
     found = asker.post("api/head", {"file": "votes.csv"}).json()
@@ -155,6 +153,9 @@ def test_the_prediction_is_that_of_plan(asker):
     assert found["informative"] == row.informative
     assert f"{100 * row.order:.0f} % of all pairs" in found["says"][0]
     assert "is right at most 88.08 % of the time" in found["says"][-1]  # e^2 / (1 + e^2)
+    at_once = asker.get(f"api/formula?{setting}").json()
+    assert at_once["formula"] == row.formula
+    assert at_once["says"][0] == f"By formula, a typical score is off by {row.formula:.2g}."
     picture = asker.get(f"plan.svg?{setting}")
     assert picture.headers["content-type"] == "image/svg+xml"
     assert f"epsilon 2: {100 * row.best_first:.0f} %" in picture.text
