@@ -24,6 +24,7 @@ from hushrank.flows.interfaces.app.folder import CHANGED, Folder, digest_of
 from hushrank.flows.interfaces.app.proposals import Proposals
 from hushrank.flows.interfaces.documents.runs import Budget
 from hushrank.flows.ledger.texts import left_text
+from hushrank.flows.planning.plan.display import two_digits
 from hushrank.flows.planning.plan.plan import EPSILONS, PlanRequest, accuracy_plot, world_to_plan
 from hushrank.flows.planning.plan.survey import (
     Setting,
@@ -31,6 +32,7 @@ from hushrank.flows.planning.plan.survey import (
     answers_of,
     plan_config,
     predicted,
+    scores_are_shares,
 )
 from hushrank.flows.planning.plan.world import Accuracy, World
 from hushrank.flows.planning.propose.names import CHOOSE
@@ -101,7 +103,10 @@ class Budgets:
         config, world = self._world(name, people, answers)
         setting = self._setting(config, people, epsilon, answers)
         error = predicted(config, setting, world)
-        said = [] if error is None else [f"By formula, a typical score is off by {error:.2g}."]
+        said = []
+        if error is not None and config.input.kind == "comparisons":
+            off = _off_by(error, percent=scores_are_shares(config, setting, world))
+            said.append(f"By formula, a typical score is off by {off}.")
         return {"formula": error, "says": [*said, protection(config, epsilon)]}
 
     def predicted(self, name: str, people: int, epsilon: float, answers: int) -> dict[str, Any]:
@@ -243,8 +248,7 @@ def _sentences(config: SurveyConfig, found: Accuracy) -> list[str]:
             " intervals): items that are closer cannot be told apart."
         )
     if math.isfinite(found.error) and found.error < found.equal:
-        error = f"{100 * found.error:.2g} percentage points" if percent else f"{found.error:.2g}"
-        said.append(f"A typical score is off by {error}.")
+        said.append(f"A typical score is off by {_off_by(found.error, percent=percent)}.")
     elif not math.isnan(found.error):
         said.append("Scores are off by more than if all items were called equal.")
     if found.informative < 1:
@@ -253,6 +257,10 @@ def _sentences(config: SurveyConfig, found: Accuracy) -> list[str]:
             " nothing can be learned."
         )
     return said
+
+
+def _off_by(error: float, *, percent: bool) -> str:
+    return f"{two_digits(100 * error)} percentage points" if percent else two_digits(error)
 
 
 def _known(value: float) -> float | None:

@@ -11,6 +11,7 @@ import yaml
 import hushrank as hr
 from hushrank.flows.interfaces.app.budget import number_at
 from hushrank.flows.interfaces.app.folder import digest_of
+from hushrank.flows.planning.plan.display import two_digits
 from hushrank.flows.planning.propose.proposal import propose_config
 from tests.flows.interfaces.app.conftest import ANSWERS
 
@@ -155,7 +156,7 @@ def test_the_prediction_is_that_of_plan(asker):
     assert "is right at most 88.08 % of the time" in found["says"][-1]  # e^2 / (1 + e^2)
     at_once = asker.get(f"api/formula?{setting}").json()
     assert at_once["formula"] == row.formula
-    assert at_once["says"][0] == f"By formula, a typical score is off by {row.formula:.2g}."
+    assert at_once["says"][0] == f"By formula, a typical score is off by {two_digits(row.formula)}."
     picture = asker.get(f"plan.svg?{setting}")
     assert picture.headers["content-type"] == "image/svg+xml"
     assert f"epsilon 2: {100 * row.best_first:.0f} %" in picture.text
