@@ -244,8 +244,8 @@ def _sentences(config: SurveyConfig, found: Accuracy) -> list[str]:
         said.append(f"The best item comes out first in {100 * found.top:.0f} % of such surveys.")
     if not math.isnan(found.width):
         said.append(
-            f"A rank is known within {found.width:.1f} places of {items}, on average (95 %"
-            " intervals): items that are closer cannot be told apart."
+            f"A rank is known within {found.width:.1f} places of {items}, on average, by 95 %"
+            " intervals."
         )
     if math.isfinite(found.error) and found.error < found.equal:
         said.append(f"A typical score is off by {_off_by(found.error, percent=percent)}.")

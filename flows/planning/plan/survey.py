@@ -219,7 +219,7 @@ def epsilon_for(
     return rounded if rounded >= high else float(f"{1.05 * high:.2g}")
 
 
-def _is_of_shares(method: PlannedMethod, tried: SurveyConfig, survey: PlannedSurvey) -> bool:
+def _is_of_shares(method: PlannedMethod[Any], tried: SurveyConfig, survey: PlannedSurvey) -> bool:
     """Whether scores are shares of wins, and no scores on the scale of a link."""
     return method.estimand(tried, survey, truth := survey.truth(0)) is not truth
 

@@ -402,7 +402,7 @@ async function visitBudget() {
   label();
   const whose = found.unit === "user" ? "one person's answers together" : "one answer";
   show("How well are people protected, and how exact is the ranking?",
-    make("p", {}, `hushrank adds noise to what it counts, so that the result says almost nothing of ${whose}. Epsilon is how much it may say: small is strong protection and much noise, large is weak protection and little noise. 1 is strong, 2 to 4 is usual.`),
+    make("p", {}, `hushrank adds noise to what it counts, to hide ${whose}. Epsilon is how much the result may still say of that: a small epsilon is strong protection and much noise, a large one is weak protection and little noise. 1 is strong, 2 to 4 is usual.`),
     make("label", { class: "field" }, make("span", {}, "About how many people were asked?"), people, make("span", { class: "quiet" }, " From how the survey was made; the file is not counted. It is used for the prediction only.")),
     make("label", { class: "field", for: "epsilon" }, make("span", {}, "Epsilon: ", epsilonText), slider),
     found.answers === null ? null : make("label", { class: "field", for: "bound" }, make("span", {}, "Answers of one person that count at most: ", boundText), bound, make("span", { class: "quiet" }, "From how the survey was made, never from the answers. More need more noise.")),
@@ -423,7 +423,8 @@ async function visitRun() {
   const steps = make("ol", { class: "steps", "aria-live": "polite" });
   const status = make("p", {}, "Asking for the last run ...");
   const result = make("div", {});
-  show("Run", status, steps, result);
+  const folded = make("details", { open: true }, make("summary", {}, "Steps of the run"), steps);
+  show("Run", status, folded, result);
   state.running?.close();
   const events = new EventSource("api/run/events");
   state.running = events;
@@ -440,6 +441,7 @@ async function visitRun() {
     status.textContent = run.going_on ? `${run.survey} is being run. You may close this tab: the run goes on.` : "";
     if (run.going_on) return;
     events.close();
+    folded.open = Boolean(run.result?.error);
     await attempt(result, () => showResult(run, status, result));
   };
 }
