@@ -20,7 +20,7 @@ import yaml
 
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, HushrankError
-from hushrank.flows.interfaces.app.folder import CHANGED, Folder, digest_of
+from hushrank.flows.interfaces.app.folder import CHANGED, Folder, digest_of, text_at
 from hushrank.flows.interfaces.app.proposals import Proposals
 from hushrank.flows.interfaces.documents.runs import Budget
 from hushrank.flows.ledger.texts import left_text
@@ -75,7 +75,7 @@ class Budgets:
             HushrankError: the file or the ledger breaks a rule.
         """
         path = self._path(name)
-        text = path.read_text(encoding="utf-8")
+        text = text_at(path)
         config = plan_config(path)
         balance = ledger_of(config).balance(inputs_of(config, make_key=False))
         budget = Budget.of(balance)
@@ -94,7 +94,9 @@ class Budgets:
             "left": f"{left_text(budget.left)} of {left_text(budget.epsilon)}",
         }
 
-    def expected(self, name: str, people: int, epsilon: float, answers: int) -> dict[str, Any]:
+    def expected(
+        self, name: str, people: int, epsilon: float, answers: int | None
+    ) -> dict[str, Any]:
         """Predict the error of a typical score by the formula of `hushrank plan`, at once.
 
         Raises:
@@ -109,7 +111,9 @@ class Budgets:
             said.append(f"By formula, a typical score is off by {off}.")
         return {"formula": error, "says": [*said, protection(config, epsilon)]}
 
-    def predicted(self, name: str, people: int, epsilon: float, answers: int) -> dict[str, Any]:
+    def predicted(
+        self, name: str, people: int, epsilon: float, answers: int | None
+    ) -> dict[str, Any]:
         """Predict the accuracy of one setting, as `hushrank plan` does, and say it in words.
 
         Raises:
@@ -137,7 +141,7 @@ class Budgets:
         """Give up what is predicted ahead."""
         self._ahead.shutdown(wait=False, cancel_futures=True)
 
-    def picture(self, name: str, people: int, epsilon: float, answers: int) -> bytes:
+    def picture(self, name: str, people: int, epsilon: float, answers: int | None) -> bytes:
         """Draw the picture of `hushrank plan`: accuracy against epsilon, as SVG.
 
         Raises:
@@ -165,7 +169,7 @@ class Budgets:
                 breaks a rule; nothing was written.
         """
         path = self._path(name)
-        text = path.read_text(encoding="utf-8")
+        text = text_at(path)
         if digest_of(text) != digest:
             raise ConfigError(CHANGED.format(name))
         values = {"epsilon": f"{epsilon:g}"} | (
@@ -182,13 +186,17 @@ class Budgets:
         self.folder.survey(name)
         return Path(name)  # relative, as messages name it
 
-    def _world(self, name: str, people: int, answers: int) -> tuple[SurveyConfig, World]:
+    def _world(self, name: str, people: int, answers: int | None) -> tuple[SurveyConfig, World]:
         config = plan_config(self._path(name))
         return config, world_to_plan(
-            config, PlanRequest(people=(people,), answers=(answers,)), World()
+            config,
+            PlanRequest(people=(people,), answers=() if answers is None else (answers,)),
+            World(),
         )
 
-    def _setting(self, config: SurveyConfig, people: int, epsilon: float, answers: int) -> Setting:
+    def _setting(
+        self, config: SurveyConfig, people: int, epsilon: float, answers: int | None
+    ) -> Setting:
         method, most = config.method, answers_of(config, answers)
         return Setting(method=method, epsilon=epsilon, people=people, answers=most)
 

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from hushrank.flows.errors import ConfigError
 from hushrank.transforms import system
+from hushrank.transforms.common.local_files import MostBytes, open_to_write, read_local
 from hushrank.transforms.common.plain_text import hidden_character, short
 from hushrank.transforms.storage.files import ENDINGS, ending_of, is_input_name
 from hushrank.transforms.storage.places import temporary_name
@@ -141,7 +142,7 @@ class Folder:
         temporary = self.private / temporary_name("upload")
         try:
             size = 0
-            with temporary.open("xb") as file:
+            with open_to_write(temporary) as file:
                 async for piece in pieces:
                     size += len(piece)
                     if size > MOST_UPLOAD:
@@ -162,6 +163,20 @@ class Folder:
             inside = entry.resolve().is_relative_to(self.root)
             if inside and not entry.name.startswith("."):
                 yield entry
+
+
+def text_at(path: Path, most: int = MostBytes.SETTINGS) -> str:
+    """Return the text of a local file.
+
+    Raises:
+        ConfigError: it cannot be read, is too large or is no text.
+    """
+    try:
+        return read_local(path, most).decode("utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise ConfigError(f"{path}: is no text in UTF-8") from None
 
 
 def digest_of(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What was done with a job: its releases with their files, the budget, verification, a notebook."""
+"""Releases of a job with their files, its budget, their verification, and a notebook."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Past:
             raise ConfigError(f"{name}: the release has no such file")
         path = kept / file
         self.folder.place(path.resolve().relative_to(self.folder.root).as_posix())
-        return read_local(path, MostBytes.ARRAYS)
+        return read_local(path, MostBytes.RELEASE)
 
     def picture(self, name: str) -> bytes:
         """Draw ranks over time, as `hushrank history --plot` does, as SVG.

@@ -14,7 +14,7 @@ from typing import Any
 
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.interfaces.app.folder import Folder, digest_of
+from hushrank.flows.interfaces.app.folder import Folder, digest_of, text_at
 from hushrank.flows.methods.registry import check_job
 from hushrank.flows.planning.plan.survey import EPSILON
 from hushrank.flows.planning.propose.head import Head, read_head
@@ -28,7 +28,7 @@ from hushrank.flows.planning.propose.questions import Choice, Question, kind_que
 from hushrank.flows.planning.propose.roles import MEANINGS
 from hushrank.flows.reading import read_apart
 from hushrank.transforms.common.plain_text import short
-from hushrank.transforms.storage.places import temporary_name, write_whole
+from hushrank.transforms.storage.places import temporary_name, write_once, write_whole
 
 MOST_HEADS = 50  # files whose header is kept in memory
 MOST_CELL = 200  # characters of a cell that are shown
@@ -36,7 +36,7 @@ MOST_CELL = 200  # characters of a cell that are shown
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a person has chosen of a file.
+    """Choices that a person has made for a file.
 
     Attributes:
         file: name of the file in the folder.
@@ -172,9 +172,8 @@ class Proposals:
         try:
             if again:
                 write_whole(str(target), text.encode())
-            else:
-                with target.open("x", encoding="utf-8") as file:
-                    file.write(text)
+            elif write_once(str(target), text.encode()) != text.encode():
+                raise ConfigError(f"{target}: somebody else wrote it meanwhile; try again")
         except OSError as error:
             raise ConfigError(f"{target}: cannot be written ({error.strerror})") from None
         return {"survey": target.name, "digest": digest_of(text)}
@@ -184,7 +183,7 @@ class Proposals:
         if not earlier.survey:
             return False
         path = self.folder.survey(earlier.survey)
-        return digest_of(path.read_text(encoding="utf-8")) == earlier.digest
+        return digest_of(text_at(path)) == earlier.digest
 
     def check(self, text: str, target: Path) -> None:
         """Check the content of a YAML file before it is written; epsilon may be open.
@@ -194,7 +193,7 @@ class Proposals:
         """
         draft = self.folder.private / temporary_name("draft.yaml")
         try:
-            draft.write_text(text, encoding="utf-8")
+            write_whole(str(draft), text.encode())
             content = read_yaml(draft, (EPSILON,))
         finally:
             draft.unlink(missing_ok=True)

@@ -15,7 +15,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.interfaces.app.folder import Folder
+from hushrank.flows.interfaces.app.folder import Folder, text_at
+from hushrank.transforms.common.local_files import MostBytes, open_to_write
 from hushrank.transforms.storage.places import write_whole
 
 LOCK, LOG, RESULT, NOTE = "run.lock", "run.log", "run.out", "run.json"
@@ -59,10 +60,8 @@ class Runs:
             if self.is_going_on():
                 raise ConfigError(BUSY.format(self.note().get("survey", survey)))
             note = {"survey": survey, "digest": digest}
-            for name in (LOG, RESULT):
-                write_whole(str(private / name), b"")
             words = [sys.executable, "-m", WORKER, str(private), survey, digest]
-            with (private / LOG).open("ab") as log, (private / RESULT).open("ab") as result:
+            with open_to_write(private / LOG) as log, open_to_write(private / RESULT) as result:
                 process = subprocess.Popen(
                     words,
                     cwd=self.folder.root,
@@ -82,8 +81,8 @@ class Runs:
     def note(self) -> dict[str, Any]:
         """Return which file was run last; empty: none."""
         try:
-            found = json.loads((self.folder.private / NOTE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            found = json.loads(text_at(self.folder.private / NOTE))
+        except (ConfigError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -103,8 +102,8 @@ class Runs:
         if not self.note():
             return None
         try:
-            found = json.loads((self.folder.private / RESULT).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            found = json.loads(text_at(self.folder.private / RESULT, MostBytes.RECORDS))
+        except (ConfigError, ValueError):
             found = None
         if not isinstance(found, dict):
             return {"error": {"kind": "Interrupted", "message": CUT_OFF, "exit_code": 130}}
@@ -148,8 +147,7 @@ def _wait_for_lock(path: Path, process: subprocess.Popen[bytes]) -> None:
 
 def _lines_of(path: Path) -> list[str]:
     try:
-        with path.open("rb") as file:
-            text = file.read(MOST_LOG).decode("utf-8", "replace")
-    except OSError:
+        text = text_at(path, MOST_LOG)
+    except ConfigError:
         return []
     return [line.strip() for line in text.splitlines() if line.strip()]

@@ -28,8 +28,8 @@ from starlette.routing import Route
 
 from hushrank.flows.collecting.protocol import make_quiet
 from hushrank.flows.errors import ConfigError, HushrankError, problem_of_machine, text_of
-from hushrank.flows.interfaces.app.budget import MOST_ANSWERS, Budgets
-from hushrank.flows.interfaces.app.folder import Folder
+from hushrank.flows.interfaces.app.budget import Budgets
+from hushrank.flows.interfaces.app.folder import Folder, text_at
 from hushrank.flows.interfaces.app.guard import SHOWN_POLICY, Guard
 from hushrank.flows.interfaces.app.past import Past
 from hushrank.flows.interfaces.app.proposals import Asked, Earlier, Proposals, texts_by_name
@@ -40,6 +40,7 @@ from hushrank.transforms.storage.places import write_whole
 
 HOST = "127.0.0.1"
 STOP_SECONDS = 2  # seconds for requests that are under way when the server stops
+MOST_BOUND = 100_000  # answers of one person
 MOST_JSON = 1_000_000  # bytes of a request with choices
 STYLE = "app.css"
 PAGE = {  # path: file of the page, and its type
@@ -149,7 +150,7 @@ class Page:
         survey, digest = _text(content, "survey"), _text(content, "digest")
         epsilon = _number(content, "epsilon", 100)
         answers = content.get("answers")
-        most = None if answers is None else int(_number(content, "answers", MOST_ANSWERS))
+        most = None if answers is None else int(_number(content, "answers", MOST_BOUND))
         new = await run_in_threadpool(self.budgets.set, survey, digest, epsilon, most)
         return JSONResponse({"digest": new})
 
@@ -193,7 +194,7 @@ class Page:
         name = request.path_params["file"]
         survey = _survey_of(request)
         if name == survey:
-            return _saved(self.folder.survey(survey).read_bytes(), survey)
+            return _saved(text_at(self.folder.survey(survey)).encode(), survey)
         if name == f"{Path(survey).stem}.ipynb":
             return _saved(self.past.notebook(survey), name)
         raise HTTPException(404)
@@ -258,13 +259,13 @@ def _survey_of(request: Request) -> str:
     return request.query_params.get("survey", "")
 
 
-def _setting_of(request: Request) -> tuple[int, float, int]:
-    """Return people, epsilon and answers of a setting to plan."""
+def _setting_of(request: Request) -> tuple[int, float, int | None]:
+    """Return people, epsilon and answers of a setting to plan; None: as many as the job has."""
     asked = dict(request.query_params)
     return (
         int(_number(asked, "people", MOST_PEOPLE)),
         _number(asked, "epsilon", 100),
-        int(_number(asked, "answers", MOST_ANSWERS)),
+        int(_number(asked, "answers", MOST_BOUND)) if "answers" in asked else None,
     )
 
 

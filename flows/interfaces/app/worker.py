@@ -13,7 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.interfaces.app.folder import CHANGED, digest_of
+from hushrank.flows.interfaces.app.folder import CHANGED, digest_of, text_at
 from hushrank.flows.interfaces.app.runs import LOCK
 from hushrank.flows.interfaces.cli.main import main, print_error
 
@@ -31,7 +31,7 @@ def work(private: Path, survey: str, digest: str) -> None:
     """
     try:
         with FileLock(private / LOCK, timeout=TIMEOUT):
-            if digest_of(Path(survey).read_text(encoding="utf-8")) != digest:
+            if digest_of(text_at(Path(survey))) != digest:
                 refuse(CHANGED.format(survey))
             main(["run", survey, "--direct", "--json"])
     except Timeout:

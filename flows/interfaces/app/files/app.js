@@ -363,7 +363,8 @@ async function visitBudget() {
   async function predict() {
     const count = Number(people.value);
     if (state.epsilon === null || !(count >= 1)) return;
-    const setting = of(state.survey, { people: count, epsilon: state.epsilon, answers: state.bound ?? 1 });
+    const answers = found.answers === null ? {} : { answers: state.bound };
+    const setting = of(state.survey, { people: count, epsilon: state.epsilon, ...answers });
     const key = `${setting}`;
     predict.last = key;
     const list = (found) => says.replaceChildren(...found.says.map((each) => make("li", {}, each)));
