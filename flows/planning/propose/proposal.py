@@ -55,7 +55,7 @@ from hushrank.flows.planning.propose.rankings import (
     guess_wide,
 )
 from hushrank.flows.planning.propose.responses import ResponseGuess, guess_long, guess_sheet
-from hushrank.flows.planning.propose.roles import Guess, menus_of, roles_of, with_roles
+from hushrank.flows.planning.propose.roles import Guess, menus_of, roles_of, stated_guess
 from hushrank.flows.planning.propose.sections import (
     KindLines,
     comparisons_lines,
@@ -169,7 +169,7 @@ def proposal_of(
         return _preflib_proposal(source, target, head)
     guess = _guess(head, kind)
     if roles is not None:
-        guess = _stated(source, head, guess, roles)
+        guess = stated_guess(source, head, guess, roles)
     _refuse_header(source, head, guess)
     _refuse_unread(source, head, guess)
     if guess is not None and guess.user is not None:
@@ -196,15 +196,6 @@ def proposal_of(
         roles=roles_of(guess),
         menus=menus_of(guess, head.columns),
     )
-
-
-def _stated(source: Source, head: Head, guess: Guess | None, roles: Mapping[str, str]) -> Guess:
-    """Return the guess with the roles that a person states."""
-    form = guess_columns(head.columns, head.rows) if guess is None else guess
-    try:
-        return with_roles(form, head.columns, head.rows, roles)
-    except ValueError as error:
-        raise ConfigError(f"{source}: {error}. Give them other roles") from None
 
 
 def _guess(head: Head, kind: Kind | None) -> Guess | None:

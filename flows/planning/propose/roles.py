@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hushrank.flows.planning.propose.columns import ColumnGuess, stated_columns
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.planning.propose.columns import ColumnGuess, guess_columns, stated_columns
+from hushrank.flows.planning.propose.head import Head, Source
 from hushrank.flows.planning.propose.names import Row
 from hushrank.flows.planning.propose.people import UserGuess
 from hushrank.flows.planning.propose.rankings import RankingGuess, stated_ranks
@@ -19,6 +21,8 @@ from hushrank.flows.planning.propose.responses import ResponseGuess, stated_mark
 Guess = ColumnGuess | ResponseGuess | RankingGuess
 
 UNUSED, ITEM, PAIR, PLACE, USER = "", "item", "pair", "place", "user"
+BEST, WORST, SHOWN = "best", "worst", "shown"
+FIXED = (PAIR, PLACE, BEST, WORST, SHOWN)  # roles that the names of columns decide
 MEANINGS = {
     UNUSED: "not used",
     USER: "whose row it is",
@@ -35,6 +39,9 @@ MEANINGS = {
     "contest": "id of the ranking",
     PAIR: "a pair of items",
     PLACE: "a place of the ranking",
+    BEST: "the best item of a set",
+    WORST: "the worst item of a set",
+    SHOWN: "an item of the set that was shown",
 }
 _MENUS = {
     "comparisons": (UNUSED, USER, "left", "right", "outcome", "winner", "loser", "event"),
@@ -52,13 +59,14 @@ def roles_of(guess: Guess) -> dict[str, str]:
         return dict.fromkeys(columns, PAIR) | roles
     if isinstance(guess, RankingGuess):
         items = dict.fromkeys((column for column, _ in guess.items), ITEM)
-        return items | dict.fromkeys(guess.places, PLACE) | roles
+        shown = dict.fromkeys(guess.shown, SHOWN)
+        return items | dict.fromkeys(guess.places, PLACE) | shown | roles
     return dict.fromkeys(guess.items, ITEM) | roles
 
 
 def menus_of(guess: Guess, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return the roles that each column may be given, by column."""
-    fixed = {column: role for column, role in roles_of(guess).items() if role in (PAIR, PLACE)}
+    fixed = {column: role for column, role in roles_of(guess).items() if role in FIXED}
     if isinstance(guess, ColumnGuess):
         asked = guess.asked is not None
         menu = (UNUSED, USER) if asked else _MENUS["comparisons"]
@@ -94,7 +102,7 @@ def with_roles(
     for column, role in roles.items():
         if role not in menus.get(column, ()):
             raise ValueError(f"column {column} cannot be {MEANINGS.get(role, 'that')}")
-    single = {column: role for column, role in roles.items() if role not in (UNUSED, PAIR, PLACE)}
+    single = {column: role for column, role in roles.items() if role not in (UNUSED, *FIXED)}
     chosen = [column for column in columns if single.get(column) == ITEM]
     if items := _columns_of_items(guess):
         single = {column: role for column, role in single.items() if role != ITEM}
@@ -115,11 +123,26 @@ def with_roles(
     return stated_ranks(rows, by_role, user, guess.layout)
 
 
+def stated_guess(
+    source: Source, head: Head, guess: Guess | None, roles: Mapping[str, str]
+) -> Guess:
+    """Return the guess with the roles that a person states; without a guess, of comparisons.
+
+    Raises:
+        ConfigError: as the ValueError of `with_roles`; the text names the source.
+    """
+    form = guess_columns(head.columns, head.rows) if guess is None else guess
+    try:
+        return with_roles(form, head.columns, head.rows, roles)
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}. Give them other roles") from None
+
+
 def fixed_form(guess: Guess) -> bool:
     """Whether the columns themselves are items, pairs or places."""
     if isinstance(guess, ColumnGuess):
         return guess.asked is not None
-    return guess.layout in ("wide", "places")
+    return guess.layout in ("wide", "places", "best-worst")
 
 
 def _columns_of_items(guess: Guess) -> list[str]:
