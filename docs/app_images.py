@@ -19,6 +19,7 @@ from tests.flows.browsers import eventually, launched, on_screen
 HERE = Path(__file__).parent / "images"
 CITIES = ("Oslo", "Bern", "Rome", "Lima", "Cairo", "Quito")  # best first
 PEOPLE, ANSWERS, EPSILON_STOP = 400, 8, 5
+PAINTED = 5_000  # milliseconds after which a busy machine has painted the report
 COLOURS = 128  # of a picture, so that it is small
 
 
@@ -58,6 +59,7 @@ def use(page: Any, address: str, take: Any) -> None:
     page.locator("#start").click()
     report = page.frame_locator("iframe")
     eventually(report.get_by_text("What epsilon means")).to_be_visible()
+    page.wait_for_timeout(PAINTED)
     take("app-report")
 
 
