@@ -126,14 +126,22 @@ def draws(exact: Arrays, mechanism: EffectMechanism, runs: int, bits: RandomBits
 
     With groups every array has an axis of them, after that of the runs; all rows come last.
     """
+    made = mechanism.calibrated
+    drawn = [
+        covariate_mles(counts, made, runs, bits).arrays() for counts in fits_of(exact, mechanism)
+    ]
+    if mechanism.groups is None:
+        return drawn[0]
+    return {name: np.stack([each[name] for each in drawn], axis=1) for name in drawn[0]}
+
+
+def fits_of(exact: Arrays, mechanism: EffectMechanism) -> list[CovariateCounts]:
+    """The counts of each fit: those of every group and then of all rows, or of all rows alone."""
     made, groups = mechanism.calibrated, mechanism.groups
     n_groups = 1 if groups is None else len(groups)
     sizes = made.n_items * n_groups, made.n_effects, made.row_weight
     counts = CovariateCounts.of_arrays(exact, *sizes)
-    if groups is None:
-        return covariate_mles(counts, made, runs, bits).arrays()
-    drawn = [covariate_mles(each, made, runs, bits).arrays() for each in counts.by_group(n_groups)]
-    return {name: np.stack([each[name] for each in drawn], axis=1) for name in drawn[0]}
+    return [counts] if groups is None else counts.by_group(n_groups)
 
 
 def conclude(drawn: Arrays, mechanism: EffectMechanism, config: SurveyConfig) -> Conclusion:
