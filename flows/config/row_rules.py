@@ -101,7 +101,11 @@ def problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods)
     ):
         if given:
             using = {"input.features", key}
-            users = " or ".join(n for n, each in methods.items() if any(map(each.uses, using)))
+            users = " or ".join(
+                name
+                for name, each in methods.items()
+                if any(map(each.uses, using)) and not each.also
+            )
             yield key, f"is for method: {users}; remove it, or write that method"
 
 
