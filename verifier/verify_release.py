@@ -333,8 +333,9 @@ domain: items=count catalogue_sha256=digest bounds=bounds groups=[text] other_ro
 bounds: max_contributions=count~ per_item_cap=count~ distinct_pairs=bool bounding=text
     max_weight=fraction~ names_per_person?=count~ groups_per_answer?=count~
 nights: stream=text night=count nights=count participations=count~ gap=count~
-    participation?=metered~ window=count~
-metered: rows=count pair_gap=count burst=count
+    participation?=terms_of_rows~ window=count~
+terms_of_rows: rows=count pair_gap=count burst=count refill?=fraction~
+metered: rows=count pair_gap=count burst=count refill?=number~
 rows: kind=text settings=<settings> schedule=schedule rules=[text]
 schedule: timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text
 comparisons: *settings layout?=text columns?=roles design?=text words?=outcome_words~
@@ -732,6 +733,8 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
     }
     if night or release.get("stream"):
         own = {**release["stream"], "night": release["stream"]["number"]}
+        if (metered := own.get("participation")) and metered.get("refill") is not None:
+            own["participation"] = {**metered, "refill": str(exactly(metered["refill"]))}
         pairs |= {f"{name} of the stream": (night[name], own[name]) for name in night}
     for draw in certificate["draws"] if certificate["guarantee"]["epsilon"] != "inf" else ():
         pairs |= numbers_of(draw, release)
@@ -2485,7 +2488,7 @@ def metered_rows(b: Bundle, metered: Document, column: Sequence[int], kind: str)
         raise Wrong("rows are metered for counts of pairs, each row of a person on its own pair")
     if not 1 <= len(column) <= metered["pair_gap"] or min(column) < 0:
         raise Wrong("the encoder has more bands than nights lie between two rows on one pair")
-    if not 1 <= metered["burst"] <= metered["rows"]:
+    if not 1 <= metered["burst"] <= metered["rows"] or not fraction(metered.get("refill") or 1) > 0:
         raise Wrong("more rows may count on the first night than on all nights")
     l1 = b.sides * b.weight * metered["rows"] * sum(column)
     return l1, b.sides * b.weight**2 * metered["rows"] * sum(each**2 for each in column)
@@ -3980,6 +3983,9 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
     check_fit(release, say)
 
 
+ENDLESS = 1 << 15  # nights of a stream without an end in sight, which shares its error by years
+
+
 def check_alarms(release: Document, say: Findings) -> None:
     """That orders of watched pairs are those that the errors make certain for all nights together.
     Orders that are not certain tonight are those of earlier nights, which are not at hand."""
@@ -3988,7 +3994,9 @@ def check_alarms(release: Document, say: Findings) -> None:
         return
     names = [line["item"] for line in release["ranking"]]
     pairs = told["pairs"] or list(itertools.combinations(sorted(names), 2))
-    each = 0.05 / (release["stream"]["nights"] * len(pairs))
+    each, told_of = 0.05 / (release["stream"]["nights"] * len(pairs)), release["stream"]
+    if told_of["nights"] == ENDLESS:  # year y has 6 / (pi y)^2 of the error
+        each = 0.05 * 6 / (math.pi * (1 + (told_of["number"] - 1) // 365)) ** 2 / (365 * len(pairs))
     q = -math.log(each) / math.sqrt(2)
     if "gaussian" in release["privacy"]["mechanism"]:
         q = -NormalDist().inv_cdf(each / 2)
@@ -5171,6 +5179,7 @@ cap: , with any one item in at most {c} of them
 cap: ~and with any one item in at most {c} of them
 :
 [burst_of]
+refilled: , at most {burst} of them on the first night, and {refill} further ones a night
 limited: , at most {burst} of them on the first night, and further ones as the allowance grows
     evenly to {rows_in_all} on the last night
 :
@@ -5552,6 +5561,7 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     flags = {
         "stream": True,
         **{"metered": bool(metered), "limited": burst < rows, "pair_apart": pair_gap > 1},
+        "refilled": metered.get("refill") is not None,
         "one_night": often == 1,
         "apart": often > 1 and gap > 1,
         "bands": bands > 1,
@@ -5562,6 +5572,7 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     parts |= {
         **{name: terms[name] for name in ("nights", "participations", "gap", "window")},
         **{"metered_rows": f"{rows:,}", "rows_in_all": rows, "pair_gap": pair_gap, "burst": burst},
+        "refill": f"{float(fraction(metered.get('refill') or 0)):g}",
         "bands": bands,
         "shown_deviation": last(scale, law["kind"]),
         "shown_of_all": last(of_all, "gaussian") if groups > 1 else "",

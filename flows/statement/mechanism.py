@@ -355,7 +355,12 @@ def night_sentences(terms: Terms | RowTerms) -> Iterator[str]:
 def _rows_counted(terms: RowTerms) -> str:
     """Say which rows count where rows are metered."""
     burst = ""
-    if terms.burst < terms.rows:
+    if terms.refill is not None:
+        burst = (
+            f", at most {terms.burst} of them on the first night, and {terms.refill:g} further ones"
+            " a night"
+        )
+    elif terms.burst < terms.rows:
         burst = (
             f", at most {terms.burst} of them on the first night, and further ones as the allowance"
             f" grows evenly to {terms.rows} on the last night"
