@@ -30,7 +30,7 @@ from hushrank.flows.release.archive import PRECINCTS, RANKING, REPORT, SCORES, S
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.election import election_lines
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.released import effect_sentences, tie_sentence
+from hushrank.flows.release.released import effect_sentences, sentence_of, tie_sentence
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text, with_unit
 from hushrank.flows.release.sheet_report import (
     BookletRecord,
@@ -336,6 +336,7 @@ def reading_notes(release: Release) -> Iterator[str]:
         yield fit_sentence(release.fit, release.shown())
         if (slopes := slopes_sentence(release.fit, release.shown())) is not None:
             yield slopes
+    yield from map(sentence_of, release.effects or ())
     if release.personal is not None and release.informative:
         yield from effect_sentences(release.personal)
     if not (sure := certainty(release)):

@@ -205,8 +205,9 @@ def show(folder: Place, output: Place) -> Place:
 def contents_of(release: Release) -> dict[str, bytes]:
     """The files of a release that are nothing but itself, by name."""
     steps = () if release.test is None else step_rows(release.test)
+    effects = release.effects_of_boards()
     return {
-        **({} if release.effects is None else {EFFECTS: effects_csv(release.effects).encode()}),
+        **({EFFECTS: effects_csv(effects).encode()} if effects else {}),
         **({} if release.test is None else {SCORES: scores_csv(release.test).encode()}),
         **({STEP_FILE: steps_csv(steps).encode()} if steps else {}),
         **({} if release.dif is None else {DIF: dif_csv(release.dif).encode()}),

@@ -199,7 +199,7 @@ def downloads_of(release: Release) -> list[Download]:
     more = []
     if release.effects is not None:
         what = "what position and features do, for a spreadsheet"
-        more = [_download(EFFECTS, what, "text/csv", [effects_csv(release.effects)])]
+        more = [_download(EFFECTS, what, "text/csv", [effects_csv(release.effects_of_boards())])]
     if release.test is not None:
         what = "abilities by raw score, for a spreadsheet"
         more.append(_download(SCORES, what, "text/csv", [scores_csv(release.test)]))

@@ -149,6 +149,20 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "effects of many items": (EFFECTS, {"items": {"count": 12}}),
     "effects, who was first": (EFFECTS, {"input__features": None}),
     "effects, features": (EFFECTS, {"input__columns__first": None, **SPLIT}),
+    "effects, groups": (EFFECTS, {"groups": GROUPS}),
+    "effects of one row, other groups": (
+        EFFECTS,
+        {
+            **ONE_ROW,
+            **SPLIT,
+            "items": {"count": 12},
+            "groups": {**GROUPS, "values": ["red", "grey"], "others": "whole"},
+        },
+    ),
+    "effects of features, groups, added": (
+        EFFECTS,
+        {**ADDED, "input__columns__first": None, "groups": GROUPS},
+    ),
     "one-shot, split, added": ("one-shot", {**SPLIT, **ADDED}),
     "one-shot of one row": ("one-shot", ONE_ROW),
     "answers of many": ("debiased-rr", {"privacy__epsilon": 0.5}),

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -31,7 +33,7 @@ from hushrank.estimation.fit.covariate_fit import CovariateObjective, fit_covari
 from hushrank.estimation.fit.exact_fit import FixedPoint
 from hushrank.estimation.fit.likelihood import Likelihood
 from hushrank.privacy.audit import audit_epsilon
-from hushrank.privacy.exact_minimiser import OUTPUT_STEP
+from hushrank.privacy.exact_minimiser import OUTPUT_STEP, cover_reach
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from tests.covariate_counts import Floats, covariate_counts, simulated
@@ -181,6 +183,57 @@ def test_the_sensitivity_of_the_information_by_enumeration() -> None:
     assert replaced.between.sensitivity == 10 * at_most[1]
     told = calibrate_covariate_mle(ADDED, 3, 2, first=True)
     assert told.of_effects.sensitivity == 2 * H * STEPS**2
+
+
+def logs_of_groups(rows: int) -> Iterator[CovariateCounts]:
+    """Every log of so many rows: two groups, three items, one covariate as large as it can be."""
+    kinds = [
+        (group, *pair, sign * STEPS)
+        for group in range(2)
+        for pair in itertools.permutations(range(3), 2)
+        for sign in (-1, 1)
+    ]
+    for log in itertools.combinations_with_replacement(kinds, rows):
+        cells = np.array([(3 * g + a) * 6 + 3 * g + b for g, a, b, _ in log], np.int64)
+        words = pack(np.array([[z] for *_, z in log], np.int8).reshape(-1, 1))
+        yield CovariateCounts(cells, words, np.ones(rows, np.int64), 6, 1)
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_the_sensitivity_with_groups_by_enumeration(adjacency: Adjacency) -> None:
+    """All logs of a person with one or two rows, through the code that forms fits."""
+    for rows in (1, 2):
+        params = replace(USER, max_contributions=rows, adjacency=adjacency)
+        made = calibrate_covariate_mle(params, 3, 1, n_fits=3)
+        added = []
+        for log in logs_of_groups(rows):
+            sums = [information_sums(fit, np.zeros(3), np.zeros(1)) for fit in log.by_group(2)]
+            added.append([np.concatenate([each[k].ravel() for each in sums]) for k in range(3)])
+        bounds = [kind.sensitivity for kind in made.information]
+        for kind, bound in enumerate(bounds):
+            moved = np.array([each[kind] for each in added])
+            if adjacency is Adjacency.REPLACE_ONE:
+                moved = (moved[:, np.newaxis] - moved[np.newaxis]).reshape(-1, moved.shape[1])
+            largest = np.abs(moved).sum(axis=1).max()
+            assert bound / 2 <= largest <= bound
+            assert largest == bound or adjacency is Adjacency.REPLACE_ONE  # items are few
+
+
+def test_the_fits_of_groups_have_one_cover_and_one_budget() -> None:
+    alone = calibrate_covariate_mle(USER, 12, 2)
+    made = calibrate_covariate_mle(USER, 12, 2, n_fits=5)
+    assert made.cover is not None
+    assert alone.cover is not None
+    assert Fraction(made.cover.tolerance) ** 2 >= 5 * Fraction(made.tolerance) ** 2
+    reach = cover_reach(5 * 14, made.cover.tolerance, made.effect_noise.step, made.objective.ridge)
+    assert made.cover.noise.law.scale >= reach / made.cover.epsilon * (1 - 1e-12)
+    assert made.objective.scale == pytest.approx(2 * alone.objective.scale)
+    assert [kind.sensitivity for kind in made.information] == [
+        2 * kind.sensitivity for kind in alone.information
+    ]
+    spent = sum(kind.epsilon for kind in made.information) + made.cover.epsilon
+    spent += made.objective.sensitivity / made.objective.scale + made.objective.determinant_epsilon
+    assert 0.999 * USER.epsilon < spent <= USER.epsilon
 
 
 def test_what_one_row_adds_does_not_depend_on_the_others() -> None:
