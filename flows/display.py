@@ -332,7 +332,7 @@ def reading_notes(release: Release) -> Iterator[str]:
         from hushrank.flows.release.precincts import precincts_sentence
 
         yield f"{precincts_sentence(release.precincts)} The table: {PRECINCTS}."
-    yield from filter(None, [precision_sentence(release)])
+    yield from filter(None, [precision_sentence(release), *map(sentence_of, release.effects or ())])
     yield from robustness_sentences(release, release.shown())
     yield from _of_alarms(release)
     if release.test is not None:
@@ -343,7 +343,6 @@ def reading_notes(release: Release) -> Iterator[str]:
         yield fit_sentence(release.fit, release.shown())
         if (slopes := slopes_sentence(release.fit, release.shown())) is not None:
             yield slopes
-    yield from map(sentence_of, release.effects or ())
     if release.personal is not None and release.informative:
         yield from effect_sentences(release.personal)
     if not (sure := certainty(release)):

@@ -2742,19 +2742,23 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     if derivation == "gradient_sensitivity":
         return {**of_unit, "public": int(draw["public_graph"])}
     effects = release.get("effects") or []
-    in_fits = {"fits": b.copies} if b.groups > 1 else {}
     if derivation == "calibrate_covariates":
-        return {**of_unit, "effects": len(effects), **in_fits}
+        return {**of_unit, "effects": len(effects), **fits_of(b)}
     if derivation == "calibrate_covariate_mle":
         own = {"effects": len(effects), "first": int(effects[0]["scale"] is None), "units": 1024}
         own |= {name: draw["inputs"][name] for name in ("kind", "moved")}  # see `count_norms`
-        return {**of_unit, **own, "row_weight": b.weight, **in_fits}
+        return {**of_unit, **own, "row_weight": b.weight, **fits_of(b)}
     return counted
 
 
 def overlap_of(b: Bundle) -> Document:
     """The most groups of a row; nothing where groups do not overlap."""
     return {"overlap": b.most} if b.most else {}
+
+
+def fits_of(b: Bundle) -> Document:
+    """The most fits of a row with covariates; nothing where there are no groups."""
+    return {"fits": b.copies} if b.groups > 1 else {}
 
 
 def inputs_before(derivation: str, release: Document, b: Bundle) -> Document:
@@ -4551,8 +4555,8 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
         say.check(not wrong, f"{name} has the {what} of release.json", text)
 
 
-def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document], tuple[str, ...]]]:
-    """Each table beside ranking.csv: its name, what it tells, its lines and needed columns."""
+def lines_of_effects(release: Document) -> list[Document]:
+    """Effects of covariates in all rows and in each group, as effects.csv has them."""
     boards = [("", release), *((each["name"], each) for each in release.get("groups") or ())]
     effects = [
         {**each, "effect": each["name"], "board": name}
@@ -4562,7 +4566,12 @@ def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document]
     for each in effects:
         for name, end in (("share", "estimate"), ("share_low", "low"), ("share_high", "high")):
             each[name] = 1 / (1 + math.exp(-float(each[end])))
-    yield "effects.csv", "effects", effects, ("effect", "estimate", "low", "high")
+    return effects
+
+
+def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document], tuple[str, ...]]]:
+    """Each table beside ranking.csv: its name, what it tells, its lines and needed columns."""
+    yield "effects.csv", "effects", lines_of_effects(release), ("effect", "estimate", "low", "high")
     booklets = release.get("test") or []
     scores = [
         {"score": score, "ability": ability, "standard_error": error, "booklet": each["name"]}

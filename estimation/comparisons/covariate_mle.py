@@ -38,6 +38,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -232,13 +233,8 @@ def calibrate_covariate_mle(
     cover = None
     if params.private:
         cover = _cover(sizes, objective.scale / share, effects.step, ridge, cover_epsilon)
-    rows = changed_rows(params, n_items, copies) * row_weight
-    sums = n_effects * (n_effects + 1) // 2 - first
-    moved = (2, 2 * STEPS * n_effects, STEPS**2 * sums)
-    kinds = (
-        _information_noise(rows * H * most, information / part, 1 / (4 * H * grid * row_weight))
-        for most, part, grid in zip(moved, PARTS if sums else (2, 2, 2), GRIDS, strict=True)
-    )
+    rows = changed_rows(params, n_items, copies)
+    kinds = _kinds_of_information(rows, n_effects, row_weight, information, first=first)
     of_scores, between, of_effects = kinds
     return CovariateMle(
         params=params,
@@ -361,6 +357,17 @@ def _table() -> NDArray[np.int64]:
     """Information of a row in units, by the size of its difference; at most `H`."""
     middle = np.asarray((np.arange(TABLE_SIZE) + 0.5) * 2.0**-TABLE_BITS, np.float64)
     return np.minimum(np.rint(4 * H * LOGISTIC.curvature(middle)), H).astype(np.int64)
+
+
+def _kinds_of_information(
+    rows: int, n_effects: int, row_weight: int, epsilon: float, *, first: bool
+) -> Iterator[InformationNoise]:
+    """Yield the noise on each of the three kinds where so many rows differ."""
+    sums = n_effects * (n_effects + 1) // 2 - first
+    moved = (2, 2 * STEPS * n_effects, STEPS**2 * sums)
+    for most, part, grid in zip(moved, PARTS if sums else (2, 2, 2), GRIDS, strict=True):
+        sensitivity = rows * row_weight * H * most
+        yield _information_noise(sensitivity, epsilon / part, 1 / (4 * H * grid * row_weight))
 
 
 def _information_noise(sensitivity: int, epsilon: float, unit: float) -> InformationNoise:

@@ -295,6 +295,14 @@ class GroupRanking(Record):
     effects: tuple[Effect, ...] | None = None
 
 
+def effects_by_board(
+    whole: tuple[Effect, ...] | None, groups: Sequence[GroupRanking] | None
+) -> list[tuple[str, tuple[Effect, ...]]]:
+    """Effects of covariates in all rows together, named "", and in each group."""
+    boards = (("", whole), *((each.name, each.effects) for each in groups or ()))
+    return [(name, effects) for name, effects in boards if effects is not None]
+
+
 def ranked_items(
     items: Sequence[str],
     estimate: Estimate,

@@ -326,11 +326,6 @@ class Release(Record):
                 self.model_copy(update={**of_group, "groups": None, "top_k": None, "errors": None}),
             )
 
-    def effects_of_boards(self) -> list[tuple[str, tuple[Effect, ...]]]:
-        """Effects of covariates in all rows together, named "", and in each group."""
-        boards = (("", self.effects), *((each.name, each.effects) for each in self.groups or ()))
-        return [(name, effects) for name, effects in boards if effects is not None]
-
     @property
     def noise_variance(self) -> float | None:
         """Variance of the noise in each released count; None where no noise was added to counts.

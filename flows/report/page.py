@@ -50,7 +50,7 @@ from hushrank.flows.release.archive import (
     SCORES,
     STEP_FILE,
 )
-from hushrank.flows.release.boards import GroupRanking
+from hushrank.flows.release.boards import GroupRanking, effects_by_board
 from hushrank.flows.release.publish import ranking_pieces, round_table
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.released import effects_csv
@@ -199,7 +199,14 @@ def downloads_of(release: Release) -> list[Download]:
     more = []
     if release.effects is not None:
         what = "what position and features do, for a spreadsheet"
-        more = [_download(EFFECTS, what, "text/csv", [effects_csv(release.effects_of_boards())])]
+        more = [
+            _download(
+                EFFECTS,
+                what,
+                "text/csv",
+                [effects_csv(effects_by_board(release.effects, release.groups))],
+            )
+        ]
     if release.test is not None:
         what = "abilities by raw score, for a spreadsheet"
         more.append(_download(SCORES, what, "text/csv", [scores_csv(release.test)]))

@@ -24,7 +24,7 @@ from hushrank.flows.release.archive import (
     find_archived,
     load_archived,
 )
-from hushrank.flows.release.boards import FIELDS, OPTIONAL_FIELDS
+from hushrank.flows.release.boards import FIELDS, OPTIONAL_FIELDS, effects_by_board
 from hushrank.flows.release.history import (
     SCHEMA,
     abilities_table,
@@ -202,7 +202,7 @@ class Release:
         """
         rows = [
             {"board": board, **effect.model_dump()}
-            for board, effects in self.record.effects_of_boards()
+            for board, effects in effects_by_board(self.record.effects, self.record.groups)
             for effect in effects
         ]
         return Table(pa.Table.from_pylist(rows, schema=_EFFECTS)) if rows else None

@@ -313,10 +313,10 @@ class GroupedEffectDraws(Draws):
 
         def summed(rows: Rows) -> Floats:
             parts = np.split(rows, self.mechanism.calibrated.n_fits, axis=1)
-            found = [
-                fit.ratio(left, right)(part) for fit, part in zip(self.fits, parts, strict=True)
-            ]
-            return np.asarray(np.sum(found, axis=0))
+            total = np.zeros(len(rows))
+            for fit, part in zip(self.fits, parts, strict=True):
+                total += fit.log_density(left, part) - fit.log_density(right, part)
+            return total
 
         return summed
 

@@ -289,7 +289,7 @@ def upset(times: int, covariate: float = 1.0) -> CovariateCounts:
     return covariate_counts([*rows, *[(0, 1, (covariate,), times)] * (times > 0)], 2, 1)
 
 
-def audited(mechanism: CovariateMle, times: int) -> float:
+def audited(mechanism: CovariateMle, times: int, fits: int = 1) -> float:
     """Largest epsilon that released scores and effects prove, at confidence 1 - 1e-6.
 
     Releases are drawn many at once; `test_many_fits` compares these with single releases.
@@ -297,11 +297,15 @@ def audited(mechanism: CovariateMle, times: int) -> float:
     Args:
         mechanism: what releases.
         times: of the upset in one input; there is none in the other.
+        fits: of the rows: with groups those of a group, and those of all rows.
     """
 
     def release(seen: int, runs: int) -> Floats:  # both inputs of an audit draw other noise
-        found = covariate_mles(upset(seen), mechanism, runs, seeded_bits(seen))
-        return np.column_stack([found.scores[:, 0], found.effects[:, 0]])
+        bits = seeded_bits(seen)
+        found = [covariate_mles(upset(seen), mechanism, runs, bits) for _ in range(fits)]
+        return np.column_stack(
+            [column for each in found for column in (each.scores[:, 0], each.effects[:, 0])]
+        )
 
     return audit_epsilon(release, times, 0, trials=TRIALS, confidence=CONFIDENCE).epsilon_lower
 
@@ -317,6 +321,18 @@ def test_audit_finds_no_more_than_epsilon() -> None:
 def test_audit_catches_rows_beyond_the_bound() -> None:
     made = calibrate_covariate_mle(ADDED, 2, 1)
     assert audited(made, 6) > ADDED.epsilon
+
+
+@pytest.mark.slow
+def test_audit_of_the_fits_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row takes part in two fits. It catches noise for one, and half of that."""
+    made = calibrate_covariate_mle(ADDED, 2, 1, n_fits=3)
+    assert audited(made, 1, fits=2) <= ADDED.epsilon
+    monkeypatch.setattr(module, "copies_of", lambda _: 1)
+    grids = module._grids
+    monkeypatch.setattr(module, "_grids", lambda scale, share: grids(scale / 2, share))
+    made = calibrate_covariate_mle(ADDED, 2, 1, n_fits=3)
+    assert audited(made, 1, fits=2) > ADDED.epsilon
 
 
 @pytest.mark.slow

@@ -352,3 +352,16 @@ def test_groups_that_cannot_have_covariates_are_refused(languages, command, sect
     assert code == 2
     assert key in printed
     assert "Traceback" not in printed
+
+
+@pytest.mark.parametrize("groups", [None, GROUPS])
+def test_auto_takes_the_method_that_knows_covariates(languages, command, groups):
+    sections = {"method": "auto"} | ({} if groups is None else {"groups": groups})
+    code, printed = command("validate", changed(languages, **sections))
+    assert code == 0, printed
+    assert "method perturbed-mle" in " ".join(printed.split())
+    code, printed = command(
+        "validate", changed(languages, **sections, input=with_input(design="any"))
+    )
+    assert code == 2
+    assert "input.design" in printed

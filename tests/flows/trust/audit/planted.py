@@ -141,7 +141,7 @@ JOBS: dict[str, Settings] = {
     ),
     "mle, covariates, groups": job(
         {**COMPARED, "columns": {"first": "left"}, "features": [{"column": "f", "scale": 5.0}]},
-        USER,
+        ADDED,
         "perturbed-mle",
         groups={"column": "g", "values": ["a", "b"]},
     ),
