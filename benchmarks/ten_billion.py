@@ -24,7 +24,7 @@ from many_workers import MAX_CONTRIBUTIONS, ROWS_A_PERSON, the_job
 
 from hushrank.pipelines.engine.runner import Runner
 from hushrank.pipelines.reduce import reduce
-from hushrank.pipelines.reduce.reduce import BLOCK_CELLS
+from hushrank.pipelines.reduce.dense_total import BLOCK_CELLS
 from hushrank.transforms.comparisons.shuffle import WORDS, OwnedRows, Partitioning, pack
 
 CPU_A_ROW, CPU_A_SHUFFLE_BLOCK = 0.255e-6, 224e-6  # seconds

@@ -167,6 +167,7 @@ class Engine:
 
 HERE = Engine()
 
+LARGE_BYTES, LARGE_FILES = 1 << 30, 1000  # what is worth a file for each part of the count
 SMALL_BYTES = 112 << 20  # four million rows or so; with more, loading Beam is a small part
 SMALL_CELLS = 28 << 20  # 7 million rows of four columns: what the usual memory_limit has room for
 CELL_BYTES = 24  # bytes of a read value and its waiting row, because there is no spill file
@@ -219,6 +220,17 @@ def does_without_beam(job: HasInput) -> bool:
     paths = [job.confidential, *(file.path for file in job.files)]
     here = job.engine.takes_stand_in and not any(map(is_remote, paths))
     return here and not job.meets_owners
+
+
+def may_resume(job: HasInput) -> bool:
+    """Whether finished parts of the job wait for the run that goes on: it is large and local.
+
+    Sizes and numbers of files are public. Rows that a service sends are cut anew by each run.
+    """
+    large = sum(file.most_bytes for file in job.files) >= LARGE_BYTES
+    here = job.engine.runner is Runner.LOCAL and not is_remote(job.confidential)
+    of_files = not any(isinstance(file.format, Service) for file in job.files)
+    return here and of_files and (large or len(job.files) >= LARGE_FILES)
 
 
 def is_small(job: HasInput) -> bool:

@@ -30,6 +30,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushrank.pipelines.engine.runner import Engine, MemoryPlan, Runner
+from hushrank.pipelines.reduce.parcels import open_rows
 from hushrank.pipelines.reduce.reduction_job import (
     EXACT_FILE,
     REJECTS_FOLDER,
@@ -484,12 +485,17 @@ def _beam_options() -> Callable[[Engine], PipelineOptions]:
 def _spill_file(job: Reduction) -> Iterator[SpillFile | None]:
     """Memory and a file for the shuffle, in reach of every worker; None: rows need neither.
 
-    The file is in the confidential folder; if that is in Cloud Storage, in the engine's `spill`,
+    Where the job may be resumed, the file has a name, and all rows wait there. Otherwise it is in
+    the confidential folder; if that is in Cloud Storage, in the engine's `spill`,
     and where none is named there is memory only.
 
     Raises:
         InputError: `spill` cannot be used.
     """
+    if job.resumes and job.meets_owners:
+        with open_rows(job) as rows:
+            yield SpillFile(rows)
+        return
     folder: str | None = job.confidential
     if is_remote(job.confidential):
         folder = job.engine.spill

@@ -35,3 +35,11 @@ def run_with_workers(jobs: list, numbers: tuple[int, ...], results: multiprocess
             engine = dataclasses.replace(job.engine, workers=number)
             reduce_small.run(dataclasses.replace(job, confidential=place, engine=engine))
     results.put(len(jobs))
+
+
+def run_broken_off(jobs: list, after: tuple[int, ...], results: multiprocessing.Queue) -> None:
+    """In a process of its own: each job whole, and broken off and taken up again; what was read."""
+    in_process.choose()
+    from tests.pipelines.broken_off import broken_off_and_whole
+
+    results.put([broken_off_and_whole(job, number) for job in jobs for number in after])
