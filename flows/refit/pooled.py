@@ -101,18 +101,7 @@ def pool(places: Sequence[str | Path]) -> Pooled:
         items, found.estimate, scale, labels, probabilities_of(found.estimate, None)
     )
     return Pooled(
-        parts=tuple(
-            PooledPart(
-                release=release.release_id,
-                name=release.name,
-                sha256=hashlib.sha256(read_local(file, MostBytes.RELEASE)).hexdigest(),
-                share=round(float(share), 6),
-                certified=sure,
-            )
-            for file, release, share, sure in zip(
-                files, releases, found.shares, certified, strict=True
-            )
-        ),
+        parts=_parts(files, releases, found, certified),
         says=(
             f"Post-processing of {len(releases)} releases, weighed by precision. No row was read"
             " and no noise was drawn."
@@ -125,6 +114,24 @@ def pool(places: Sequence[str | Path]) -> Pooled:
         unit=UNITS[scale],
         top=number_of_best(len(items), None),
         ranking=lines,
+    )
+
+
+def _parts(
+    files: Sequence[Path],
+    releases: Sequence[Release],
+    found: PooledScores,
+    certified: Sequence[bool],
+) -> tuple[PooledPart, ...]:
+    return tuple(
+        PooledPart(
+            release=release.release_id,
+            name=release.name,
+            sha256=hashlib.sha256(read_local(file, MostBytes.RELEASE)).hexdigest(),
+            share=round(float(share), 6),
+            certified=sure,
+        )
+        for file, release, share, sure in zip(files, releases, found.shares, certified, strict=True)
     )
 
 
