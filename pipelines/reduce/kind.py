@@ -30,7 +30,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushrank.pipelines.engine.runner import Engine, MemoryPlan, Runner
-from hushrank.pipelines.reduce.parcels import open_rows
 from hushrank.pipelines.reduce.reduction_job import (
     EXACT_FILE,
     REJECTS_FOLDER,
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
 
+ROWS, TALLY = "rows", "tally"  # what a step gives: what goes on, and what is told of it
 PREFIX, SEPARATOR = "bits", "|"
 Arrays = dict[str, NDArray[Any]]
 ENCODE_ROWS = 1 << 18  # rows at a time: near a processor's cache, and long between threads' turns
@@ -493,6 +493,8 @@ def _spill_file(job: Reduction) -> Iterator[SpillFile | None]:
         InputError: `spill` cannot be used.
     """
     if job.resumes and job.meets_owners:
+        from hushrank.pipelines.reduce.parcels import open_rows
+
         with open_rows(job) as rows:
             yield SpillFile(rows)
         return

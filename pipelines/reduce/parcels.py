@@ -34,6 +34,7 @@ from typing import Any, Final
 import numpy as np
 
 from hushrank.pipelines.reduce.dense_total import Block, blocks_of, place_of
+from hushrank.pipelines.reduce.kind import ROWS, TALLY
 from hushrank.pipelines.reduce.reduction_job import Reduction
 from hushrank.transforms.common.dense_sums import DenseFn
 from hushrank.transforms.common.local_files import open_local
@@ -45,7 +46,6 @@ from hushrank.transforms.storage.places import OWNER_ONLY_FILE, make_folder, rea
 from hushrank.transforms.storage.spill_file import WAITING_FILE, Spill, SpillFile
 from hushrank.transforms.storage.split import Split
 
-ROWS, TALLY = "rows", "tally"
 PARCELS: Final = 128  # a worker that is killed loses one of these
 ROW_BYTES: Final = 32  # of a waiting row, of which the disk must have room for all
 _DIGEST, _SEAL_BYTES = "sha256", 32

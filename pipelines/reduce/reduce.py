@@ -35,15 +35,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.pipelines.engine.runner import Runner
-from hushrank.pipelines.reduce.dense_total import DenseTotal, is_large
-from hushrank.pipelines.reduce.kind import Kind, Part, WriteArrays, WriteTally, execute
-from hushrank.pipelines.reduce.parcels import (
+from hushrank.pipelines.reduce.kind import (
     ROWS,
     TALLY,
-    FoldedFn,
-    ReadParcels,
-    has_room,
-    kept_parcels,
+    Kind,
+    Part,
+    WriteArrays,
+    WriteTally,
+    execute,
 )
 from hushrank.pipelines.reduce.reduction_job import set_aside
 from hushrank.transforms.common.encode import UNLISTED_ITEM, Sifted, text_of_rejects
@@ -135,8 +134,10 @@ def run(job: Job) -> None:
         RuntimeError: the engine gave up, or lost rows.
     """
     kind, splits = _planned(job)
-    if job.resumes and not has_room(job, splits):
-        job = replace(job, resumes=False)
+    if job.resumes:
+        from hushrank.pipelines.reduce.parcels import has_room
+
+        job = replace(job, resumes=has_room(job, splits))
         kind = kind_of(replace(job, heads=None))
     with counted(splits):
         execute(job, lambda pipeline, spill: _add(pipeline, kind, splits, spill))
@@ -184,14 +185,16 @@ def _add(
         from hushrank.pipelines.reduce.source import ReadSource, guard_source  # only Beam has them
 
         n_rows, read = MANY_ROWS, ReadSource(source, kind.job.columns)
-    store = kept_parcels(kind.job, splits) if kind.job.resumes else None
-    if store is None:
-        encoded = pipeline | "Read" >> read | "Encode" >> Encode(kind, n_rows, spill)
-    else:
+    if kind.job.resumes:
+        from hushrank.pipelines.reduce.parcels import ReadParcels, kept_parcels
+
+        store = kept_parcels(kind.job, splits)
         steps = partial(_steps_of_parcel, kind, len(splits), n_rows)
-        folded = None if kind.meets_owners else kind.combine()
+        sums = None if kind.meets_owners else kind.combine()
         waiting = spill if isinstance(spill, SpillFile) else None
-        encoded = pipeline | "Parcels" >> ReadParcels(steps, store, splits, waiting, folded)
+        encoded = pipeline | "Parcels" >> ReadParcels(steps, store, splits, waiting, sums)
+    else:
+        encoded = pipeline | "Read" >> read | "Encode" >> Encode(kind, n_rows, spill)
     counted, tallies = encoded[ROWS], [encoded[TALLY]]
     if kind.meets_owners:
         joins = kind.joins(kind.partitions(n_rows))
@@ -200,9 +203,7 @@ def _add(
         tallies.append(bounded[TALLY])
         if kind.reads_again and source is None:  # rows of a transform cannot be read again
             _ = bounded[AGAIN] | "SetAside" >> SetAside(kind.job.confidential, splits)
-    _ = (counted | "Count" >> Count(kind, folded=store is not None), *tallies) | "Write" >> Write(
-        kind
-    )
+    _ = (counted | "Count" >> Count(kind), *tallies) | "Write" >> Write(kind)
     if source is not None:
         guard_source(pipeline, source)
 
@@ -273,14 +274,18 @@ class Count(beam.PTransform):
     One file holds both, so they are of the same rows, whatever an engine repeats.
     """
 
-    def __init__(self, kind: Kind[Any], *, folded: bool = False) -> None:
-        """Args: the kind of the rows; whether they come as sums of parcels, if none must meet."""
+    def __init__(self, kind: Kind[Any]) -> None:
         super().__init__()
         summed = kind.combine()
-        if folded and not kind.meets_owners:
+        if kind.job.resumes and not kind.meets_owners:
+            from hushrank.pipelines.reduce.parcels import FoldedFn
+
             summed = FoldedFn(summed)
-        cut = kind.job.engine.runner is not Runner.LOCAL and is_large(summed)
-        self._sum = DenseTotal(summed) if cut else beam.CombineGlobally(summed)
+        self._sum: beam.PTransform = beam.CombineGlobally(summed)
+        if kind.job.engine.runner is not Runner.LOCAL:
+            from hushrank.pipelines.reduce.dense_total import DenseTotal, is_large
+
+            self._sum = DenseTotal(summed) if is_large(summed) else self._sum
 
     def expand(self, counted: Any) -> beam.PCollection:
         """Sum; in blocks if that is worth it."""
