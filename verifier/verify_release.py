@@ -353,7 +353,7 @@ rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text t
     person_features?={[value]}~ overvoted?=[text] repeated?=text write_ins?=text~
     no_valid_vote?=text~
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ places?=[text]~
-    contest?=text~
+    best?=text~ worst?=text~ shown?=[text]~ contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
     missing?=text~ booklets?={[text]}~ points?=points~ key?=key~
@@ -1600,7 +1600,7 @@ def parameters_of_names(names: Document | None, main: Document) -> Document:
 def tie_rule(settings: Document) -> str | None:
     """What becomes of items that a ranking puts at one rank; None: it has no ranks."""
     several = settings.get("layout") == "places" and settings.get("overvoted")
-    if settings.get("layout") not in ("long", "wide") and not several:
+    if settings.get("layout") not in ("long", "wide", "best-worst") and not several:
         return None
     if settings.get("ties") == "random":
         return "a secret coin puts them in order"

@@ -424,7 +424,8 @@ def _problems_of_grouped_rankings(
     if rankings.person_features is not None:
         yield "input.person_features", "not with groups; remove one of them"
     taken = rankings.columns.model_dump(exclude_none=True)
-    names = [*taken.pop("places", ()), *taken.pop("items", ()), *taken.values()]
+    many = ("places", "items", "shown")
+    names = [name for role in many for name in taken.pop(role, ())] + [*taken.values()]
     if rankings.layout == "wide" and rankings.columns.items is None:
         names += config.items.catalogue.names
     if column in names:

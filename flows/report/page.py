@@ -30,6 +30,7 @@ from jinja2 import Environment, FileSystemBytecodeCache, FunctionLoader, StrictU
 from jinja2.bccache import Bucket
 from markupsafe import Markup
 
+from hushrank.flows.config.language import Language
 from hushrank.flows.config.method import AboutConfig, Sample
 from hushrank.flows.ledger.entries import Balance
 from hushrank.flows.ledger.texts import (
@@ -81,6 +82,7 @@ from hushrank.flows.report.sections import (
     board_tables,
     contents_of,
     headline,
+    headline_names,
     history_figure,
     sure_table_of,
     table_of,
@@ -280,6 +282,7 @@ def render_report(
     earlier: Sequence[Release] = (),
     *,
     continued: bool = False,
+    language: Language = Language.ENGLISH,
 ) -> str:
     """The page as text. It shows only what is in its arguments.
 
@@ -289,6 +292,7 @@ def render_report(
         before: the release before this one, to show what changed; None leaves that out.
         earlier: earlier nights of its stream, the first one first, to show ranks over time.
         continued: whether `before` is of a job that this one supersedes.
+        language: language of its sentences; all but English need the extra `languages`.
     """
     over_time = history_figure(release, earlier)
     figures = [*([] if over_time is None else [over_time]), *figures_of(release)]
@@ -323,8 +327,17 @@ def render_report(
         balance=balance,
         **_words_of_budget(release, balance),
     )
-    page = PERCENT.sub("\N{NO-BREAK SPACE}%", page)
-    return visible(page, lines=True)  # in older releases names may hold any character
+    page = visible(page, lines=True)  # in older releases names may hold any character
+    if language is not Language.ENGLISH:
+        page = _translated(page, release, language)
+    return PERCENT.sub("\N{NO-BREAK SPACE}%", page)
+
+
+def _translated(page: str, release: Release, language: Language) -> str:
+    """Translate the page; only then Babel is loaded."""
+    from hushrank.flows.report.languages import in_language, translator_of
+
+    return in_language(page, translator_of(release, language, headline_names(release)), language)
 
 
 def _words_of_budget(release: Release, balance: Balance | None) -> dict[str, Any]:

@@ -144,14 +144,15 @@ class RankingTable:
 
 def headline(release: Release) -> str:
     """The verdict in large letters, with long names cut where they differ; the table has them."""
-    names = [line.shown for line in release.ranking]
-    cut = labels(names, HEADLINE_NAME)
-    if cut == names:
-        return verdict(release)
-    lines = zip(release.ranking, cut, strict=True)
+    lines = zip(release.ranking, headline_names(release), strict=True)
     shown = tuple(replace(line, label=name) for line, name in lines)
-    text = verdict(release.model_copy(update={"ranking": shown}))
-    return text.replace(ELLIPSIS, f"{ELLIPSIS}\N{WORD JOINER}")  # no line ends there
+    return verdict(release.model_copy(update={"ranking": shown}))
+
+
+def headline_names(release: Release) -> list[str]:
+    """Names of all items as the headline writes them, best first."""
+    names = labels([line.shown for line in release.ranking], HEADLINE_NAME)
+    return [name.replace(ELLIPSIS, f"{ELLIPSIS}\N{WORD JOINER}") for name in names]  # no break
 
 
 def contents_of(sections: Markup) -> list[tuple[str, str]]:

@@ -192,6 +192,20 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "laplace answers, range": ("laplace-rr", {**RANGE, "input__columns__epsilon": "own"}),
     "rankings of several": ("kemeny", {"privacy__max_contributions": 2}),
+    "best and worst choices": (
+        "borda, user",
+        {
+            "input__layout": "best-worst",
+            "input__ties": "random",
+            "input__columns": {
+                "user": "user",
+                "best": "best",
+                "worst": "worst",
+                "shown": ["a", "b", "c"],
+            },
+            "privacy__max_contributions": 2,
+        },
+    ),
     "rankings of nobody": ("borda", {"input__columns__user": None}),
     "rankings, contests": ("kemeny", {"input__columns__contest": "team", "input__contest": "red"}),
     "rankings in lists": ("borda", LISTS),
@@ -360,6 +374,16 @@ ALL = [*KINDS, *STREAMS, NIGHTLY, OFFICER]
 
 
 OTHER_ROWS = {
+    "best-worst": pa.table(
+        {
+            "user": pa.array([*range(24)]),
+            "a": pa.array(ITEMS * 6),
+            "b": pa.array((ITEMS[1:] + ITEMS[:1]) * 6),
+            "c": pa.array((ITEMS[2:] + ITEMS[:2]) * 6),
+            "best": pa.array(ITEMS * 6),
+            "worst": pa.array((ITEMS[2:] + ITEMS[:2]) * 6),
+        }
+    ),
     "list": pa.table({"ranking": pa.array([ITEMS, ITEMS[::-1], ITEMS] * 8)}),
     "pairs": pa.table(
         {

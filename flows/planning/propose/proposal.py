@@ -49,6 +49,7 @@ from hushrank.flows.planning.propose.questions import (
 )
 from hushrank.flows.planning.propose.rankings import (
     RankingGuess,
+    guess_best_worst,
     guess_places,
     guess_rankings,
     guess_wide,
@@ -171,8 +172,11 @@ def _guess(head: Head, kind: Kind | None) -> Guess | None:
     if kind is Kind.RESPONSES:
         return guess_sheet(columns, rows, least=2) or guess_long(columns, rows, partial=True)
     if kind is Kind.RANKINGS:
-        found = guess_places(columns, rows) or guess_wide(columns, rows, head.questions)
+        found = guess_best_worst(columns, rows) or guess_places(columns, rows)
+        found = found or guess_wide(columns, rows, head.questions)
         return found or guess_rankings(columns, rows) or RankingGuess(layout="long")
+    if (chosen := guess_best_worst(columns, rows)) is not None:
+        return chosen
     compared = guess_columns(columns, rows, head.questions)
     if compared.asked is not None:
         return compared
@@ -420,6 +424,9 @@ def _described(guess: Guess) -> str:
         if guess.layout == "places":
             ends = f"{guess.places[0]} to {guess.places[-1]}"
             return f"rankings, with a row a ranking and a column a place ({ends}): "
+        if guess.layout == "best-worst":
+            ends = f"{guess.shown[0]} to {guess.shown[-1]}"
+            return f"rankings, with a row a choice of the best and the worst of {ends}: "
         return "rankings: "
     if guess.layout == "long":
         return "test answers: "
