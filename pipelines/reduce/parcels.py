@@ -20,12 +20,11 @@ noise is drawn, or the job is given up.
 from __future__ import annotations
 
 import hmac
-import os
 import pickle
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -34,15 +33,14 @@ from typing import Any, Final
 import numpy as np
 
 from hushrank.pipelines.reduce.dense_total import Block, blocks_of, place_of
-from hushrank.pipelines.reduce.kind import ROWS, TALLY
+from hushrank.pipelines.reduce.kind import ROWS, TALLY, rows_file
 from hushrank.pipelines.reduce.reduction_job import Reduction
 from hushrank.transforms.common.dense_sums import DenseFn
-from hushrank.transforms.common.local_files import open_local
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.engine.beam import TaggedOutput, beam
 from hushrank.transforms.engine.in_process import Both, outputs_of_bundle
 from hushrank.transforms.storage.files_read import note_read
-from hushrank.transforms.storage.places import OWNER_ONLY_FILE, make_folder, read_whole, write_whole
+from hushrank.transforms.storage.places import make_folder, read_whole, write_whole
 from hushrank.transforms.storage.spill_file import WAITING_FILE, Spill, SpillFile
 from hushrank.transforms.storage.split import Split
 
@@ -58,7 +56,7 @@ def has_room(job: Reduction, splits: Sequence[Split]) -> bool:
     if not job.meets_owners:
         return True
     make_folder(Path(job.confidential))
-    rows = _rows_file(job)
+    rows = rows_file(job)
     there = rows.stat().st_size if rows.exists() else 0
     free = there + shutil.disk_usage(job.confidential).free
     return free >= ROW_BYTES * sum(split.rows for split in splits)
@@ -71,27 +69,6 @@ def kept_parcels(job: Reduction, splits: Sequence[Split]) -> Store:
     workers = job.engine.workers_within(job.memory_limit)
     identity = repr((version("hushrank"), settings, workers, PARCELS, cut)).encode()
     return Store(job.confidential, hmac.digest(job.key.value, identity, _DIGEST))
-
-
-def _rows_file(job: Reduction) -> Path:
-    name = hmac.digest(job.key.value, b"waiting rows", _DIGEST).hex()[:_DIGITS]
-    return Path(job.confidential) / f".{WAITING_FILE}.{name}"
-
-
-@contextmanager
-def open_rows(job: Reduction) -> Iterator[int]:
-    """Open the file where the rows of all parcels wait; a later run finds them there.
-
-    Raises:
-        OSError: it cannot be opened or made.
-    """
-    path = _rows_file(job)
-    make_folder(path.parent)
-    descriptor = open_local(str(path), os.O_RDWR | os.O_CREAT, mode=OWNER_ONLY_FILE)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import pytest
 from hushrank.pipelines.engine import runner
 from hushrank.pipelines.engine.runner import Engine, Runner, may_resume
 from hushrank.pipelines.reduce import parcels, reduce
+from hushrank.pipelines.reduce.kind import rows_file
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.storage.files import FileFormat, Service, list_files
@@ -103,7 +104,7 @@ def test_what_waits_is_for_its_owner_alone_and_taken_again(kept):
 
 def test_a_damaged_parcel_is_made_again(kept):
     job, found = kept
-    rows = parcels._rows_file(job)
+    rows = rows_file(job)
     one, *_ = (path for path in waiting(job) if path != rows)
     content = bytearray(one.read_bytes())
     content[-1] ^= 1
@@ -115,7 +116,7 @@ def test_a_damaged_parcel_is_made_again(kept):
 @pytest.mark.parametrize("damage", ["zeroed", "cut", "gone"])
 def test_rows_that_a_power_failure_took_are_read_again(kept, damage):
     job, found = kept
-    rows = parcels._rows_file(job)
+    rows = rows_file(job)
     size = rows.stat().st_size
     if damage == "zeroed":
         rows.write_bytes(bytes(size))
