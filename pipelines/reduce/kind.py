@@ -16,7 +16,7 @@ import contextlib
 import ctypes
 import functools
 import gc
-import hmac
+import hashlib
 import os
 import signal
 import tempfile
@@ -527,7 +527,7 @@ def _spill_file(job: Reduction) -> Iterator[SpillFile | None]:
 
 def rows_file(job: Reduction) -> Path:
     """The file with a name where rows of a job wait that may be resumed, under its key."""
-    name = hmac.digest(job.key.value, b"waiting rows", "sha256").hex()[:32]
+    name = hashlib.blake2b(b"waiting rows", key=job.key.value, digest_size=16).hexdigest()
     return Path(job.confidential) / f".{WAITING_FILE}.{name}"
 
 
