@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import get_origin
 
 from notebook_pages import notebooks_page
+from public_names import recorded_names
 from pydantic import BaseModel
 from python_reference import python_reference
 
@@ -89,6 +90,7 @@ FILES: dict[str, Callable[[], str]] = {  # written whole
     "certificate.schema.json": certificate_schema,
     "release.schema.json": release_schema,
     "privacy_facet.schema.json": facet_schema,
+    "public_names.txt": recorded_names,
 }
 
 

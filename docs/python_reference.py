@@ -24,10 +24,16 @@ def python_reference() -> str:
         ("hushrank.estimation", hushrank.estimation),
     ):
         lines += [f"## `{title}`", ""]
-        for name in dir(module):
-            if not name.startswith("_") and not isinstance(getattr(module, name), ModuleType):
-                lines += [*_entry(title, name, getattr(module, name)), ""]
+        for name, value in public_members(module):
+            lines += [*_entry(title, name, value), ""]
     return "\n".join(lines)
+
+
+def public_members(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """Names of a module and what they name, without other modules."""
+    for name in dir(module):
+        if not name.startswith("_") and not isinstance(value := getattr(module, name), ModuleType):
+            yield name, value
 
 
 def _entry(title: str, name: str, value: Any) -> Iterator[str]:

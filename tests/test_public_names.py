@@ -206,3 +206,28 @@ def test_help_says_what_each_keyword_means(name: str):
         assert keyword in signature(function).parameters
         assert re.search(rf"^ +(\w+, )*{keyword}(, \w+)*: ", text, re.MULTILINE), keyword
     assert "**" not in text
+
+
+def test_no_name_goes_before_two_minor_versions_have_warned(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """`make pages` adds the names of today to the file, and takes none away."""
+    monkeypatch.syspath_prepend(str(checkout / "docs"))
+    names = importlib.import_module("public_names")
+    lines = names.FILE.read_text().splitlines()
+    today = names.names_today()
+    assert names.gone_too_early(lines, today, hushrank.__version__) == []
+    some = {
+        ("python", "hushrank.Release.ranking"),
+        ("key", "privacy.epsilon"),
+        ("option", "hushrank_run_--direct"),
+        ("command", "hushrank_ledger_show"),
+    }
+    assert some <= today
+    for kind, name in some:
+        without = today - {(kind, name)}
+        (line,) = names.gone_too_early(lines, without, "0.9.0")
+        assert line.startswith(f"{kind} {name} ")
+        warned = [f"{line} 0.7" if each == line else each for each in lines]
+        assert names.gone_too_early(warned, without, "0.8.3") == [f"{line} 0.7"]
+        assert names.gone_too_early(warned, without, "0.9.0") == []
