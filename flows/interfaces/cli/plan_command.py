@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from hushrank.flows.interfaces.documents.runs import Document
 
 FILE_WIDTH = 110  # characters, if the output is not a terminal
+ENGINE_NEEDS = (
+    "--engine ENGINE needs a job, hushrank plan survey.yaml, and not --stream; --files and --price"
+    " need --engine"
+)
 # people at each of these epsilons are planned separately if no mix is given
 DEFAULT_MIX = ("0.5", "1", "2", "4")
 
@@ -222,14 +226,11 @@ def plan(
     --items and --answers. With --stream: on how many nights to count a person's answers, if one
     budget pays for many nights. With --engine: what a night costs on machines of an engine.
     """
-    if engine is not None and survey is not None and stream is None:
+    if engine is not None or files is not None or price:
+        if engine is None or survey is None or stream is not None:
+            raise ConfigError(ENGINE_NEEDS)
         _plan_engine(survey, engine, rows, files, price or (), items, as_json)
         return
-    if engine is not None or files is not None or price:
-        raise ConfigError(
-            "--engine ENGINE needs a job, hushrank plan survey.yaml, and not --stream; --files and"
-            " --price need --engine"
-        )
     if stream is not None:
         _refuse_with_stream(survey, target, plot, design, zipf, exposures, answers, activity)
         _plan_stream(
@@ -241,12 +242,7 @@ def plan(
     if rows is not None:
         raise ConfigError("--rows needs --stream NIGHTS or --engine ENGINE")
     if survey is None:
-        if group_share:
-            raise ConfigError(
-                "--group-share needs a job with groups, hushrank plan survey.yaml, or --stream"
-            )
-        if ties is not None:
-            raise ConfigError("--ties needs a job with ties: model: hushrank plan survey.yaml")
+        _refuse_of_jobs(group_share, ties)
         _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures, activity)
         found = _people_needed(items, answers, target_error, epsilons, people, per_user, link)
         tell = _print_json if as_json else _show_people
@@ -351,6 +347,15 @@ def _print_json(document: Document) -> None:
     from hushrank.flows.interfaces.documents.runs import print_document
 
     print_document(document)
+
+
+def _refuse_of_jobs(group_share: Sequence[float] | None, ties: float | None) -> None:
+    if group_share:
+        raise ConfigError(
+            "--group-share needs a job with groups, hushrank plan survey.yaml, or --stream"
+        )
+    if ties is not None:
+        raise ConfigError("--ties needs a job with ties: model: hushrank plan survey.yaml")
 
 
 def _refuse_without_survey(*given: object) -> None:

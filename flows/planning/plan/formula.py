@@ -95,7 +95,7 @@ def accuracy_by_formula(
 
 
 def truths_of(n_items: int) -> int:
-    """How many different true scores: of many items, few differ as little as many do of a few."""
+    """Number of different true scores; of many items, few say as much as many do of a few."""
     return max(FEWEST_TRUTHS, min(REPLICATES, ITEMS_IN_ALL // n_items))
 
 
