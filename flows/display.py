@@ -309,10 +309,17 @@ def _cells(release: Release, line: RankedItem, decimals: int) -> tuple[str, ...]
     return (*cells, chance_text(line.p_best)) if release.says("p_best") else tuple(cells)
 
 
-def reading_notes(release: Release) -> Iterator[str]:
-    """Yield what intervals, places and probabilities mean; nothing if a release has none."""
+def _of_people(release: Release) -> Iterator[str]:
+    """Yield what the pilot query and counts beside the ranking say of people and answers."""
     if release.look is not None and not release.look.warnings:
         yield f"{release.look.sentence} {release.look.of_items}".rstrip()
+    if release.counts is not None:
+        yield from release.counts.sentences
+
+
+def reading_notes(release: Release) -> Iterator[str]:
+    """Yield what intervals, places and probabilities mean; nothing if a release has none."""
+    yield from _of_people(release)
     if release.ties is not None and release.informative:
         yield tie_sentence(release.ties)
     if release.election is not None:

@@ -33,12 +33,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 from hushrank.privacy.accounting import Spend, decimal_value, float_at_least, float_at_most
 from hushrank.privacy.sensitivity import Sensitivity
-from hushrank.privacy.units import Adjacency, PrivacyParams
+from hushrank.privacy.units import Adjacency, CountTerms, PrivacyParams
 
-MOST_SHARE = 0.5  # share of the budget: more would make the pilot query the release
+MOST_SHARE = 0.5  # share of the budget: more would make the pilot query, or counts, the release
 
 
 def votes_sensitivity(params: PrivacyParams) -> Sensitivity:
@@ -94,25 +95,37 @@ def with_look(params: PrivacyParams, share: float, *, unlisted: bool = False) ->
     return replace(params, look=look, epsilon=float_at_most(rest), look_unlisted=unlisted)
 
 
-def epsilon_with_look(epsilon: float, look: float) -> float:
-    """Joint epsilon of a pilot query of epsilon `look` and of all that follows it, of `epsilon`."""
+def cost_of_counts(terms: CountTerms | None) -> Fraction:
+    """Epsilon of all counts beside the ranking (`privacy.private_counts`), exactly."""
+    return Fraction(0) if terms is None else decimal_value(terms.epsilon) * len(terms.queries)
+
+
+def epsilon_of_counts(params: PrivacyParams) -> float:
+    """Epsilon of all counts beside the ranking together; 0: there are none."""
+    return float_at_least(cost_of_counts(params.counts))
+
+
+def epsilon_with(epsilon: float, params: PrivacyParams) -> float:
+    """Joint epsilon of a ranking of `epsilon` and of all that `params` set aside beside it."""
     if math.isinf(epsilon):
         return epsilon
-    return float_at_least(decimal_value(epsilon) + decimal_value(look))
+    return float_at_least(
+        decimal_value(epsilon) + decimal_value(params.look) + cost_of_counts(params.counts)
+    )
 
 
 def spend_with_look(spend: Spend, params: PrivacyParams) -> Spend:
-    """Joint cost of the pilot query of `params` and a release that costs `spend`.
+    """Joint cost of a release that costs `spend`, of its pilot query and of counts beside it.
 
-    The look is no Gaussian noise, so the sum of it and of Gaussian noise is told as epsilon and
-    delta, which holds for both, and not as rho.
+    These are no Gaussian noise, so the sum of them and of Gaussian noise is told as epsilon and
+    delta, which holds for all, and not as rho.
 
     Args:
-        spend: cost of the release without its pilot query.
+        spend: cost of the ranking alone.
         params: parameters of the release.
     """
-    if not params.look:
+    if not params.has_parts:
         return spend
     if spend.rho is not None:
         spend = Spend(epsilon=params.epsilon, delta=params.delta)
-    return replace(spend, epsilon=epsilon_with_look(spend.epsilon, params.look))
+    return replace(spend, epsilon=epsilon_with(spend.epsilon, params))

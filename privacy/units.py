@@ -77,6 +77,27 @@ class Discovery:
     most_names: int
 
 
+class Query(StrEnum):
+    """A count beside the ranking (`privacy.private_counts`)."""
+
+    PEOPLE = "people"
+    ANSWERS = "answers"
+    CONTRADICTIONS = "contradictions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountTerms:
+    """Counts that are released beside a ranking, and what each costs.
+
+    Attributes:
+        epsilon: pure epsilon of each query.
+        queries: what is counted, each once, at least one.
+    """
+
+    epsilon: float
+    queries: tuple[Query, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyParams:
     """Guarantee of one release and the bounds that it rests on.
@@ -102,6 +123,8 @@ class PrivacyParams:
             together, and the bounds are of each name.
         discovery: names of items that are released first; `rho` is what is left for the rest. None:
             the items are public.
+        counts: counts beside the ranking, which take a part of epsilon beside all that; None: there
+            are none.
 
     Raises:
         ValueError: a field breaks one of these rules; the text names field, rule and value.
@@ -122,6 +145,7 @@ class PrivacyParams:
     max_weight: float | None = None
     names_per_person: int = 1
     discovery: Discovery | None = None
+    counts: CountTerms | None = None
 
     def __post_init__(self) -> None:
         if self.unit is Unit.LOCAL:
@@ -211,6 +235,11 @@ class PrivacyParams:
     def most_units(self) -> int:
         """Integer units of the heaviest row."""
         return self.units if self.max_weight is None else round(self.max_weight * UNITS)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether a pilot query or counts beside the ranking take a part of epsilon."""
+        return self.look > 0 or self.counts is not None
 
     @property
     def private(self) -> bool:

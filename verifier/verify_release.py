@@ -187,6 +187,7 @@ FORMS_TEXT = """
 release.json: release_id=text created=time night?=date name=text about?=about job=text method=text
     code_version=text safe=bool informative=bool warnings=[text] scale=text unit?=text
     ranking=[line*n] top_k?=[item] top?=count errors?=errors privacy=privacy look?=look found?=found
+    counts?=counts
     source?=row-source stream?=stream effects?=[effect*q] ties?=ties test?=[booklet]
     dif?=[differences] fit?=[item-fit]
     personal?=personal election?=election precincts?=precincts robustness?=[robustness]
@@ -204,6 +205,10 @@ effect: name=text scale=number~ estimate=number low=open high=open
 look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
     noise_scale=number people?=count~ unlisted?=int~
 found: weights={item:number} threshold=number noise_scale=number
+counts: epsilon=number people?=noisy-number answers?=noisy-number contradictions?=contradictions
+noisy-number: count=int low=size high=size noise_scale=number
+contradictions: contradicting=noisy-number consistent=noisy-number share_low=number
+    share_high=number share?=number
 ties: model=text parameter=open low=open high=open equals=number equals_low=number
     equals_high=number
 booklet: name=text~ kr20=reliability~ separation=reliability~ ability=[number] error=[number]
@@ -413,7 +418,8 @@ transform: type=text
     ridge?=number disagreements?=number fewest_possible_disagreements?=number proven_best?=bool
 *law-of-answers: mechanism=text what=text derivation=path at_source=bool
 *draw: mechanism=text what=text derivation=path formula=[text] inputs=inputs cost=cost
-*any-job: look_epsilon?=number look_noise_scale?=number method_chosen_because?=text
+*any-job: look_epsilon?=number look_noise_scale?=number counts_epsilon?=number
+    method_chosen_because?=text
     names_rho?=number names_delta?=number names_of_a_person?=count ranking_rho?=number
 """
 
@@ -764,6 +770,8 @@ def numbers_of(draw: Document, release: Document) -> dict[str, tuple[Any, Any]]:
     scale = fraction(law["scale"]) * fraction(law["step"])
     if derivation == "votes_sensitivity":
         return {"scale of the look": (scale, at(release, "look.noise_scale"))}
+    if derivation in QUERIES:
+        return {f"scale of {name}": (scale, told) for name, told in scales_of(derivation, release)}
     if derivation == OF_NAMES:
         least = draw["threshold"] * fraction(law["step"])
         return {
@@ -779,6 +787,13 @@ def numbers_of(draw: Document, release: Document) -> dict[str, tuple[Any, Any]]:
     named = "one-shot-laplace" if one_shot else draw["mechanism"]
     found["mechanism"] = named, privacy["mechanism"]
     return found if one_shot else found | pairs_of(COUNTS, {"draw": draw}, release)
+
+
+def scales_of(derivation: str, release: Document) -> list[tuple[str, Fraction]]:
+    """The scale that release.json states for each number of a query beside the ranking."""
+    size, name = QUERIES[derivation]
+    own = ("contradictions.contradicting", "contradictions.consistent") if size > 1 else (name,)
+    return [(each, at(release, f"counts.{each}.noise_scale")) for each in own]
 
 
 def check_facts(certificate: Document, release: Document, say: Findings) -> None:
@@ -835,7 +850,13 @@ KIND_OF["auto"] = tuple(  # which takes one of these
     )
 )
 OF_NAMES = "names_sensitivity"
-BEFORE = ("votes_sensitivity", OF_NAMES)  # draws before those of the ranking
+# Queries beside the ranking: what each counts, in how many numbers, and its name in release.json.
+QUERIES = {
+    "people_sensitivity": (1, "people"),
+    "answers_sensitivity": (1, "answers"),
+    "contradictions_sensitivity": (2, "contradictions"),
+}
+BEFORE = ("votes_sensitivity", OF_NAMES, *QUERIES)  # draws before those of the ranking
 LAWS_OF = {  # by which what is privatised one by one may be drawn
     "private-sums": ("randomised-response", "laplace-response"),
     "randomised-answers": ("randomised-response",),
@@ -914,6 +935,8 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
         sizes = zip(SUMS, (n, n * q, sums), strict=True)
         needed += [(f"calibrate_covariate_mle {name}", size) for name, size in sizes if size]
     needed += [(OF_NAMES, None)] * (release.get("found") is not None)
+    asked = release.get("counts") or {}
+    needed += [(query, size) for query, (size, name) in QUERIES.items() if name in asked]
     look = release.get("look")
     return [*needed, *([] if look is None else [("votes_sensitivity", 2 + counts_items(release))])]
 
@@ -1517,10 +1540,10 @@ def parameters_of(certificate: Document, release: Document) -> Document:
     """What follows of `privacy.parameters` from the rest; None: it has to be left out."""
     released, kind = release["released"], release["released"]["kind"]
     bounds, n = certificate["domain"]["bounds"], certificate["domain"]["items"]
-    draw, found = certificate["draws"][-1], dict[str, Any]()
-    by_name = {named(each)[0]: each for each in certificate["draws"]}
+    draw, by_name = certificate["draws"][-1], {named(e)[0]: e for e in certificate["draws"]}
     look, pairs = by_name.get("votes_sensitivity"), n * (n - 1) // 2
-    found |= parameters_of_names(by_name.get(OF_NAMES), draw)
+    found = parameters_of_names(by_name.get(OF_NAMES), draw)
+    found["counts_epsilon"] = cost_of_queries(certificate) or None
     found["look_epsilon"] = look and fraction(look["cost"]["epsilon"])
     found["look_noise_scale"] = look and fraction(look["law"]["scale"])
     if kind in ("win-counts", "win-loss-counts", "pair-counts"):
@@ -1660,8 +1683,8 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
     told = numbers_of_noise(main, release)
     for name, value in parameters_of(certificate, release).items():
         told[f"parameters.{name}"] = release["privacy"]["parameters"].get(name), value
-    if release.get("look") is not None:
-        told |= numbers_of_look(certificate, release)
+    for part, numbers in (("look", numbers_of_look), ("counts", numbers_of_queries)):
+        told |= {} if release.get(part) is None else numbers(certificate, release)
     if (own := release.get("found")) is not None:
         told["names reach their threshold"] = min(own["weights"].values()) >= own["threshold"], True
     if release.get("stream"):
@@ -1844,6 +1867,41 @@ def numbers_of_noise(main: Document, release: Document) -> Told:
     if "laws" in main and main["mechanism"] not in LOCAL:
         found["laws of the noise"] = len(main["laws"]), 2 if release.get("effects") else 1
     return found
+
+
+def cost_of_queries(certificate: Document) -> Fraction:
+    """Epsilon of all counts beside the ranking; 0: there are none."""
+    costs = [each["cost"] for each in certificate["draws"] if derivation_of(each) in QUERIES]
+    return sum((exactly(each["epsilon"]) for each in costs), NONE)
+
+
+def numbers_of_queries(certificate: Document, release: Document) -> Told:
+    """Numbers of the counts beside the ranking: their cost, their intervals and the share."""
+    counts = release["counts"]
+    told: Told = {"counts.epsilon": (counts["epsilon"], cost_of_queries(certificate))}
+    pair = counts.get("contradictions") or {}
+    for name, each in (*counts.items(), *pair.items()):
+        if isinstance(each, dict) and "count" in each:
+            count, error = each["count"], reach_of_one(float(each["noise_scale"]))
+            told[f"counts {name}, low"] = each["low"], max(count - error, 0)
+            told[f"counts {name}, high"] = each["high"], max(count + error, 0)
+    if pair:
+        fit, unfit = (max(pair[name]["count"], 0) for name in ("contradicting", "consistent"))
+        share = round(fit / (fit + unfit), 4) if fit + unfit else None
+        told["counts share"] = pair.get("share"), share
+        ends = pair["share_low"], pair["share_high"]
+        within = 0 <= ends[0] <= (ends[0] if share is None else share) <= ends[1] <= 1
+        told["counts share within its interval"] = within, True
+    return told
+
+
+def reach_of_one(scale: float) -> int:
+    """The least t that discrete Laplace noise of this scale exceeds with 5 % at most, in size: its
+    chance to exceed t is 2 e^(-(t + 1) / b) / (1 + e^(-1 / b))."""
+    if scale == 0:
+        return 0
+    beyond = math.log(2 / (1 + math.exp(-1 / scale)) / 0.05)
+    return max(math.ceil(scale * beyond - 1), 0)
 
 
 def numbers_of_look(certificate: Document, release: Document) -> Told:
@@ -2525,6 +2583,8 @@ def count_norms(
         return (b.most + 1) * l1, (b.most + 1) * l2_squared
     if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one, and of
         return (b.sides + counts_items(release),) * 2  # a third one, to which it adds one at most
+    if derivation in QUERIES:
+        return query_norms(derivation, b)
     if derivation == OF_NAMES:  # d names of a person add 2^20 / sqrt(d) to each, rounded down
         return b.sides * inputs["c"] * math.isqrt(2**40 // inputs["c"]), b.sides * 2**40
     if derivation == "stream_sensitivity":
@@ -2554,6 +2614,13 @@ def count_norms(
         l1 = b.sides * b.most_rows() * b.weight * 1024 * inputs["moved"]
         return l1, l1**2
     raise Wrong(f"nobody here knows a derivation {derivation}")
+
+
+def query_norms(derivation: str, b: Bundle) -> Norms:
+    """How far a unit moves a query beside the ranking: a person counts once or not at all, has from
+    none to L answers, and is in one of two numbers of contradictions or in none."""
+    l1 = {"people": 1, "answers": b.rows, "contradictions": b.sides}[QUERIES[derivation][1]]
+    return l1, l1**2 if derivation == "answers_sensitivity" else l1
 
 
 def step_of(draw: Document, b: Bundle) -> Fraction:
@@ -2617,7 +2684,7 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     if named == "win_loss_sensitivity" and derivation != "votes_sensitivity" and not b.earlier:
         counted["searched"] = [*searched(b.items, b.most_rows())] if is_searched(b) else []
     if derivation in BEFORE:
-        return {"sides": b.sides, **inputs_before(derivation, release)}
+        return inputs_before(derivation, release, b)
     if derivation == "tie_counts_sensitivity":  # ties are not split
         return {**counted, "row_weight": 1}
     if derivation == "weighted_sensitivity":
@@ -2663,11 +2730,14 @@ def overlap_of(b: Bundle) -> Document:
     return {"overlap": b.most} if b.most else {}
 
 
-def inputs_before(derivation: str, release: Document) -> Document:
-    """Those of names that people wrote, or of a look that counts unlisted items."""
+def inputs_before(derivation: str, release: Document, b: Bundle) -> Document:
+    """Those of names that people wrote, of a look, and of counts beside the ranking."""
     if derivation == OF_NAMES:
-        return {"c": most_names(release)}
-    return {"unlisted": 1} if counts_items(release) else {}
+        return {"sides": b.sides, "c": most_names(release)}
+    if derivation in QUERIES:
+        inputs = {"people": {"numbers": 1}, "answers": {"L": b.rows}}
+        return inputs.get(QUERIES[derivation][1], {"sides": b.sides})
+    return {"sides": b.sides, **({"unlisted": 1} if counts_items(release) else {})}
 
 
 def inputs_of_weights(
@@ -4759,6 +4829,9 @@ private-rankings: If they had put the same items in any other order, nothing wou
 -none: That holds against anybody, whatever else they know, even the answers of everybody else.
 central -delta: A guess between two such cases that was right with a chance of 50 % before is right
     with a chance of at most {sure} % after seeing it.
+beside: Of that, counts beside the ranking took epsilon = {beside}, the same part each:
+    {beside_told}. Each number has discrete Laplace noise of its own.
+beside -look: Epsilon = {rest}{rest_delta} was left, and what follows speaks of that.
 look: Of that, a look at the rows took epsilon = {look}: it was drawn first and told {whose}, and
     how many do not, each number with discrete Laplace noise of its own. Had it been near certain
     that fewer than half fit, the run would have stopped there. Epsilon = {rest}{rest_delta} was
@@ -5150,10 +5223,10 @@ exposures: the scores and these numbers
 stated of_pairs: pair of items
 : item
 [parts]
-drawn|look: The scores' epsilon of {scores_epsilon} has three parts
+drawn|look|beside: The scores' epsilon of {scores_epsilon} has three parts
 : Epsilon has three parts
 [whole]
-drawn|look: the scores' epsilon of {scores_epsilon}
+drawn|look|beside: the scores' epsilon of {scores_epsilon}
 : epsilon
 [effects]
 shared: {one_over_share} times both hold each effect
@@ -5472,6 +5545,11 @@ def tell_look(parts: Parts, draw: Document, certificate: Document, release: Docu
     """Tell the reader of the look at the rows that came first."""
     looks = [each for each in certificate["draws"] if derivation_of(each) == "votes_sensitivity"]
     rest = exactly(certificate["guarantee"]["epsilon"])
+    if (beside := cost_of_queries(certificate)) > 0:
+        parts.tags.add("beside")
+        rest -= beside
+        told = [each["what"] for each in certificate["draws"] if derivation_of(each) in QUERIES]
+        parts |= {"beside": digits(beside), "beside_told": "; ".join(told), "rest": digits(rest)}
     if looks:
         parts.tags.update(["look"] + ["asked"] * bool(asked := release["look"].get("people")))
         parts.tags.update(["unlisted"] * counts_items(release))

@@ -110,6 +110,7 @@ def _problems_of_keys(config: Sections, rows: InputConfig) -> Problems:
         "model.exposures": model.exposures is not None,
         "model.item_features": model.item_features is not None,
         "privacy.look": privacy.look is not None,
+        "privacy.counts": privacy.counts is not None,
         "privacy.public_graph": privacy.public_graph,
         "privacy.bounding: weights": privacy.bounding is Bounding.WEIGHTS,
         "privacy.max_weight": privacy.max_weight is not None,

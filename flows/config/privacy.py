@@ -12,6 +12,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
+from hushrank.flows.config.counts import (
+    CountsConfig,
+    LookConfig,
+    problems_of_queries,
+    queries_of,
+    share_alone,
+)
 from hushrank.flows.config.section import (
     LEAST_LOSS,
     LEAST_RHO,
@@ -26,7 +33,7 @@ from hushrank.flows.config.section import (
 )
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
-from hushrank.privacy.pilot_query import MOST_SHARE, with_look
+from hushrank.privacy.pilot_query import with_look
 from hushrank.privacy.random_pairs import MOST_PAIRS, Hide
 from hushrank.privacy.units import (
     MOST_WEIGHT,
@@ -36,6 +43,7 @@ from hushrank.privacy.units import (
     Levels,
     NoiseKind,
     PrivacyParams,
+    Query,
     Unit,
     epsilon_levels,
 )
@@ -49,7 +57,7 @@ MOST_ZEROS = 12  # most leading zeros of a number that is written out
 MOST_DELTA = 1e-5  # a larger delta needs the option --anyway
 _CENTRAL_KEYS = (
     *("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "bounding", "max_weight"),
-    *("public_graph", "look"),
+    *("public_graph", "look", "counts"),
 )
 MOST_LEVELS = 13  # epsilons among which people choose: more would tell people apart
 _LOCAL_KEYS = ("budget", "epsilon_range", "epsilon_levels", "epsilon_table", "already_private")
@@ -102,30 +110,6 @@ def _computable(epsilon: float) -> float:
 Epsilon = Annotated[float, BeforeValidator(_infinity), AfterValidator(_computable)]
 
 
-class LookConfig(Section):
-    """The pilot query before a release; `look: 0.02` is short for `look: {share: 0.02}`.
-
-    Attributes:
-        share: share of `epsilon` that the pilot query takes.
-        people: number of people who were asked, a public number that must not come from the rows;
-            for unit `user`. Where it is near certain that the rows of fewer than half as many
-            people were seen, the run stops too. Without this key a run never stops because nobody
-            is seen.
-        unlisted: of comparisons: whether the pilot query also counts who names an item that is not
-            in `items`, with noise; a release warns if somebody does. With the same share of epsilon
-            its numbers then have 1.5 times the noise, or twice with `add-remove`.
-    """
-
-    share: float = Field(gt=0, le=MOST_SHARE, examples=["0.02"])
-    people: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["900"])
-    unlisted: bool = False
-
-
-def _share_alone(value: object) -> object:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return {"share": float(value)} if is_number else value  # type: ignore[arg-type]
-
-
 class PrivacyConfig(Section):
     """The guarantee and the bounds that it rests on.
 
@@ -168,6 +152,9 @@ class PrivacyConfig(Section):
             tells through noise how many people's rows (under unit `comparison`: how many rows) fit
             the columns, items and words of this file. Where it is near certain that fewer than half
             do, the run stops there and the rest is given back. Without this key there is none.
+        counts: counts beside the ranking, not with `rho`: a share of `epsilon` (0.05), or `{share,
+            of}`. The release says how many people and answers counted, with noise and intervals.
+            Without this key there are none.
         budget: for unit `local`: `per_comparison`, epsilon is for each answer; `per_user`, it is
             divided by the number of the person's answers.
         epsilon_range: for unit `local`: public bounds of epsilons that come with the answers; rows
@@ -215,8 +202,12 @@ class PrivacyConfig(Section):
         default=None, examples=["everybody answered about all pairs"]
     )
 
-    look: Annotated[LookConfig | None, BeforeValidator(_share_alone)] = Field(
+    look: Annotated[LookConfig | None, BeforeValidator(share_alone)] = Field(
         default=None, examples=["0.02"]
+    )
+
+    counts: Annotated[CountsConfig | None, BeforeValidator(share_alone)] = Field(
+        default=None, examples=["0.05"]
     )
 
     budget: Annotated[Budget, Field(strict=False)] = Budget.PER_COMPARISON
@@ -291,7 +282,16 @@ class PrivacyConfig(Section):
             and self.private
         ):
             yield "delta", "missing; noise: gaussian needs it. Add for example delta: 1.0e-6"
+        if self.counts is not None:
+            yield from problems_of_queries(
+                self.counts, self.unit, self.bounding, distinct_pairs=self.distinct_pairs
+            )
         yield from self._problems_of_graph()
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """Queries beside the ranking, in the order of `Query`; empty: there are none."""
+        return () if self.counts is None else queries_of(self.counts, self.unit, self.bounding)
 
     def _problems_of_graph(self) -> Iterable[tuple[str, str]]:
         if self.public_graph and self.public_graph_statement is None:
@@ -371,9 +371,14 @@ class PrivacyConfig(Section):
         )
         if (found := self._discovery) is not None:
             return replace(whole, epsilon=math.inf, delta=0.0, rho=found.rest, discovery=found)
-        if self.look is None:
-            return whole
-        return with_look(whole, self.look.share, unlisted=self.look.unlisted)
+        parts = whole
+        if self.look is not None:
+            parts = with_look(whole, self.look.share, unlisted=self.look.unlisted)
+        if self.counts is not None and self.queries:
+            from hushrank.privacy.private_counts import with_counts
+
+            parts = with_counts(parts, self.counts.share, self.queries, whole.epsilon)
+        return parts
 
 
 def _problems_of_local(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:

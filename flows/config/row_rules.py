@@ -19,7 +19,7 @@ from hushrank.flows.config.schedule import (
     selects_nights,
 )
 from hushrank.flows.config.section import Section
-from hushrank.privacy.units import Bounding, NoiseKind, Unit
+from hushrank.privacy.units import Bounding, NoiseKind, Query, Unit
 from hushrank.transforms.common.catalogue import MOST_GROUPS, UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.schema import CHOICE, LEFT_ITEM, RIGHT_ITEM, Ties
@@ -179,6 +179,24 @@ def problems_of_look(config: Sections) -> Problems:
         )
 
 
+def problems_of_counts(config: Sections) -> Problems:
+    """Refuse a count of contradictions where nobody can answer a pair twice, or says who did."""
+    counts = config.privacy.counts
+    if counts is None or Query.CONTRADICTIONS not in (counts.of or ()):
+        return
+    if not isinstance(config.input, InputConfig):
+        yield (
+            "privacy.counts.of",
+            f"contradictions is for comparisons, got kind: {config.input.kind}; remove it",
+        )
+    elif config.input.columns.pairs is not None:
+        yield (
+            "privacy.counts.of",
+            "contradictions has nothing to count with input.columns.pairs, where a person answers"
+            " each pair once; remove it",
+        )
+
+
 def problems_of_words(rows: Section, catalogue: Catalogue) -> Problems:
     """Refuse words and columns of the input that contradict the names of the items."""
     if isinstance(rows, InputConfig) and rows.columns.winner is not None:
@@ -323,6 +341,12 @@ def _problems_of_its_guarantee(privacy: PrivacyConfig, stream: StreamConfig) -> 
         yield (
             "privacy.look",
             "not with schedule.stream: a look takes epsilon every night, and the nights of a stream"
+            " are paid for once; remove it",
+        )
+    if privacy.counts is not None:
+        yield (
+            "privacy.counts",
+            "not with schedule.stream: counts take epsilon every night, and the nights of a stream"
             " are paid for once; remove it",
         )
     if privacy.public_graph:

@@ -24,6 +24,7 @@ from hushrank.flows.config.rankings import (
 )
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.row_rules import (
+    problems_of_counts,
     problems_of_extras,
     problems_of_groups,
     problems_of_look,
@@ -86,6 +87,7 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     yield from _problems_of_kind(config, methods)
     yield from problems_of_groups(config, methods)
     yield from problems_of_look(config)
+    yield from problems_of_counts(config)
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
     yield from _problems_of_rules(config, methods)

@@ -498,7 +498,7 @@ def _without_new_privacy(content: dict[str, Any]) -> None:
         if look["people"] is None:  # it was a number
             content["look"] = look["share"]
     defaults: dict[str, object] = {
-        "look": None,
+        **dict.fromkeys(("look", "counts")),
         "bounding": Bounding.LEAVE_OUT,
         "max_weight": None,
         "pairs": None,

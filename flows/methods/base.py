@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.central_noise import Calibration, noticed_from, total_error
+from hushrank.estimation.common.central_noise import (
+    Calibration,
+    noticed_from,
+    one_error,
+    total_error,
+)
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.row_rules import takes_extras
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.draws import Draw, Unexplained, cost_of
-from hushrank.flows.methods.formulas import noise_of_look
+from hushrank.flows.methods.formulas import noise_of_look, noise_of_query
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.election import ElectionRecord, PrecinctRecord
 from hushrank.flows.release.released import Effect, PersonalRecord, Released, TieRecord
@@ -27,12 +32,12 @@ from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.sheet_report import BookletRecord, GroupDifferences, ItemFitRecord
 from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
 from hushrank.flows.statement.record import PrivacyRecord
-from hushrank.privacy.accounting import Spend
+from hushrank.privacy.accounting import Spend, decimal_value
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.pilot_query import spend_with_look
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.units import Discovery, NoiseKind, PrivacyParams, Unit
+from hushrank.privacy.units import Discovery, NoiseKind, PrivacyParams, Query, Unit
 from hushrank.transforms.storage.files import InputFile
 
 if TYPE_CHECKING:  # a run loads the job of its own kind alone
@@ -45,6 +50,11 @@ if TYPE_CHECKING:  # a run loads the job of its own kind alone
 
 Arrays = dict[str, NDArray[Any]]  # arrays by name as they are stored, never of objects
 DESIGN, GROUPS = "input.design", "groups"
+WORDS_OF_QUERY = {
+    Query.PEOPLE: "people",
+    Query.ANSWERS: "answers",
+    Query.CONTRADICTIONS: "people who contradict themselves",
+}
 ReductionJob: TypeAlias = (
     "ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings"
     " | ReduceNames"
@@ -366,11 +376,13 @@ class Calibrated:
         mechanism: mechanism that this method calibrated.
         look: noise of the look at the rows that comes first (`privacy.look`); None: there is
             none.
+        counts: noise of each query beside the ranking (`privacy.counts`); empty: there are none.
     """
 
     chosen: Choice
     mechanism: Mechanism
     look: Calibration | None = None
+    counts: dict[Query, Calibration] = field(default_factory=dict)
 
     @property
     def method(self) -> RankingMethod[Any]:
@@ -392,7 +404,9 @@ class Calibrated:
     def certified(self, drawn: Arrays) -> tuple[Draw, ...]:
         """Return the certificate's parts on every draw of a release, a pilot query first."""
         own = self.method.certified(self.mechanism, drawn)
-        return own if self.look is None else (noise_of_look(self.look, self.params), *own)
+        looks = () if self.look is None else (noise_of_look(self.look, self.params),)
+        beside = (noise_of_query(each, self.params) for each in self.counts.values())
+        return (*looks, *beside, *own)
 
     @property
     def spend(self) -> Spend:
@@ -400,7 +414,8 @@ class Calibrated:
         if (terms := self.discovery) is not None:
             return Spend(epsilon=terms.epsilon, delta=terms.delta)
         spend = self.mechanism.spend
-        return spend if self.look is None else spend_with_look(spend, self.params)
+        unchanged = self.look is None and not self.counts
+        return spend if unchanged else spend_with_look(spend, self.params)
 
     @property
     def terms(self) -> Terms:
@@ -414,6 +429,7 @@ class Calibrated:
             first += f" with one name each, {names.people_needed(parts.most_names):,} with"
             first += f" {parts.most_names})"
             return replace(terms, spend=self.spend, noise=f"{first}; then {terms.noise}")
+        terms = replace(terms, spend=self.spend, noise=f"{terms.noise}{self._beside}")
         if self.look is None:
             return terms
         voters = "people" if self.params.unit is Unit.USER else "rows"
@@ -423,3 +439,15 @@ class Calibrated:
             f" {voters} or more, and counts them to within {total_error(self.look.law):,}"
         )
         return replace(terms, spend=self.spend, noise=f"{first}; then {terms.noise}")
+
+    @property
+    def _beside(self) -> str:
+        """Counts beside the ranking, what they cost, and how far off they may be, in words."""
+        if not self.counts:
+            return ""
+        told = (
+            f"{WORDS_OF_QUERY[query]} to within {one_error(each.law):,}"
+            for query, each in self.counts.items()
+        )
+        cost = sum(decimal_value(each.spend.epsilon) for each in self.counts.values())
+        return f"; and counts beside the ranking (epsilon {float(cost):g}): {', '.join(told)}"

@@ -39,12 +39,13 @@ from hushrank.flows.methods.draws import (
     text_of,
 )
 from hushrank.flows.statement.mechanism import CountMechanism
+from hushrank.flows.statement.sentences import COUNTED
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.row_weights import SHARE, Counted, norms_add_up
 from hushrank.privacy.stream import Stream
 from hushrank.privacy.stream_encoder import ONE, RowTerms
-from hushrank.privacy.units import Adjacency, Bounding, Discovery, NoiseKind, PrivacyParams
+from hushrank.privacy.units import Adjacency, Bounding, Discovery, NoiseKind, PrivacyParams, Query
 
 if TYPE_CHECKING:  # loaded for jobs that find names alone
     from hushrank.privacy.discovered_names import NamesMechanism
@@ -287,6 +288,40 @@ def noise_of_look(calibration: Calibration, params: PrivacyParams) -> CountNoise
         restated, own = VOTES_AND_ITEMS, {**own, "unlisted": 1}
     entries = 2 + params.look_unlisted
     return count_noise(restated.what, entries, restated.formula(own), calibration)
+
+
+QUERIES = {  # of the certificate, by the name of the proof
+    "people_sensitivity": Restated(
+        proof="privacy.private_counts.people_sensitivity",
+        what=COUNTED[Query.PEOPLE],
+        entries=lambda _: 1,
+        lines=("l1 = numbers", "l2_squared = numbers"),
+    ),
+    "answers_sensitivity": Restated(
+        proof="privacy.private_counts.answers_sensitivity",
+        what=COUNTED[Query.ANSWERS],
+        entries=lambda _: 1,
+        lines=("l1 = L", "l2_squared = L ** 2"),
+    ),
+    "contradictions_sensitivity": Restated(
+        proof="privacy.private_counts.contradictions_sensitivity",
+        what=COUNTED[Query.CONTRADICTIONS],
+        entries=lambda _: 2,
+        lines=("l1 = sides", "l2_squared = sides"),
+    ),
+}
+
+
+def noise_of_query(calibration: Calibration, params: PrivacyParams) -> CountNoise:
+    """Noise of a query beside the ranking."""
+    restated = QUERIES[calibration.derivation]
+    inputs: Inputs = {"numbers": 1}
+    if calibration.derivation == "answers_sensitivity":
+        inputs = {"L": params.max_contributions}
+    elif calibration.derivation == "contradictions_sensitivity":
+        inputs = {"sides": sides_of(params)}
+    entries = None if restated.entries is None else restated.entries(0)
+    return count_noise(restated.what, entries, restated.formula(inputs), calibration)
 
 
 NAMES = Restated(

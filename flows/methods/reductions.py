@@ -22,7 +22,7 @@ from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
-from hushrank.privacy.units import Bounding, PrivacyParams, Unit
+from hushrank.privacy.units import Bounding, PrivacyParams, Query, Unit
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import SQUARES, Bounds
@@ -81,6 +81,8 @@ class CountedMethod(PlannedMethod[B]):
             distinct_pairs=params.distinct_pairs,
             factors=factors,
             most_groups=None if config.groups is None else config.groups.most,
+            contradictions=params.counts is not None
+            and Query.CONTRADICTIONS in params.counts.queries,
         )
         return ReduceComparisons(
             files=files,

@@ -191,4 +191,12 @@ def calibrate(config: SurveyConfig) -> Calibrated:
     mechanism, local = chosen.mechanism, config.privacy.unit is Unit.LOCAL
     if mechanism is None:
         mechanism = chosen.method.calibrate(config)
-    return Calibrated(chosen, mechanism, None if local else calibrate_look(config.privacy.params()))
+    if local:
+        return Calibrated(chosen, mechanism)
+    params = config.privacy.params()
+    look = calibrate_look(params)
+    if params.counts is None:
+        return Calibrated(chosen, mechanism, look)
+    from hushrank.estimation.common.private_counts import calibrate_counts
+
+    return Calibrated(chosen, mechanism, look, calibrate_counts(params))

@@ -70,7 +70,11 @@ MEANINGS: Mapping[str, tuple[str, str]] = {  # column: its unit, what it means
     "size": ("", "size of the difference by the classes of ETS"),
     "differs": ("", "whether the difference is certain, for all items at once with 95 %"),
     "board": ("", "group of people that was counted by itself; empty: everybody"),
-    "what": ("", "what was counted: wins, losses, above (rankings), margins, nets"),
+    "what": (
+        "",
+        "what was counted: wins, losses, above (rankings), margins, nets; or beside the ranking:"
+        " people and answers that count, people who are contradicting themselves or consistent",
+    ),
     "other": ("", "the item that `item` is set against; empty: all others"),
     "count": ("answers", "noisy count; it may be negative or a fraction, which is right"),
     "sd_noise": ("answers", "standard deviation of the noise in count; its mean is zero"),
@@ -105,7 +109,7 @@ def _meaning(table: str, column: str) -> tuple[str, str]:
 
 
 def counts_table(releases: Iterable[Release]) -> pa.Table:
-    """A row for each noisy count of an item or of an ordered pair of items.
+    """A row for each noisy count of an item, of an ordered pair of items, or beside the ranking.
 
     Counts are in answers: a number as published, divided by what one answer adds. `sd_noise` is
     that of the same unit. All groups together have the noise of each of them.
@@ -131,3 +135,6 @@ def _counts_of(release: Release) -> Iterator[dict[str, Any]]:
                 "sd_noise": None if variance is None else math.sqrt(variance) / each.weight,
                 "asked": each.asked,
             }
+    for name, number in ({} if release.counts is None else release.counts.numbers).items():
+        about = {"board": "", "what": name, "item": None, "other": None, "asked": None}
+        yield {**shared, **about, "count": number.count, "sd_noise": number.deviation}

@@ -61,7 +61,13 @@ from hushrank.flows.release.scale import (
 )
 from hushrank.flows.release.sheet_report import GroupDifferences, ItemFitRecord, TestRecord
 from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.statement.record import FoundRecord, LookRecord, PrivacyRecord, Record
+from hushrank.flows.statement.record import (
+    CountsRecord,
+    FoundRecord,
+    LookRecord,
+    PrivacyRecord,
+    Record,
+)
 from hushrank.privacy.randomness import BitsUsed
 from hushrank.transforms.common.local_files import MostBytes, open_to_read
 from hushrank.transforms.storage.places import Place, read_whole
@@ -168,6 +174,7 @@ OPTIONAL = (
         "top",
         "errors",
         "look",
+        "counts",
         "found",
         "stream",
         "effects",
@@ -197,6 +204,7 @@ class Release(Record):
         errors: joint errors of the scores; None: not known, of an earlier version, or
             items are too many.
         look: result of a pilot query before the draw; None: there was none.
+        counts: counts beside the ranking; None: there are none.
         found: names of items that people wrote often enough; None: the items are public.
         groups: a ranking of each group, where there are groups; `ranking` is of all together.
         stream: the night of a stream that it is, which `privacy` covers whole; None: it is none.
@@ -237,6 +245,7 @@ class Release(Record):
     privacy: PrivacyRecord
     look: LookRecord | None = None
     found: FoundRecord | None = None
+    counts: CountsRecord | None = None
     stream: StreamRecord | None = None
     effects: tuple[Effect, ...] | None = None
     ties: TieRecord | None = None
@@ -269,6 +278,8 @@ class Release(Record):
         if self.look is not None:  # as in earlier releases
             empty = {name for name in ("people", "unlisted") if getattr(self.look, name) is None}
             content["look"] = self.look.model_dump(mode="json", exclude=empty)
+        if self.counts is not None:
+            content["counts"] = self.counts.model_dump(mode="json", exclude_none=True)
         if self.groups is not None:
             content["groups"] = [
                 {
@@ -490,6 +501,7 @@ def build_release(
     shown_as: Scale | None = None,
     look: LookRecord | None = None,
     found: FoundRecord | None = None,
+    counts: CountsRecord | None = None,
     boards: Sequence[Board] = (),
     **of_some_methods: Any,
 ) -> Release:
@@ -507,6 +519,7 @@ def build_release(
         labels: texts that people read instead of items.
         look: result of the pilot query; its warnings are the release's.
         found: names of items that were drawn first; None: the items are public.
+        counts: counts beside the ranking; None: there are none.
         shown_as: Elo turns log odds into ratings; other scores stay, with a warning.
         boards: rankings of groups, computed from noisy counts too.
         **of_some_methods: fields of `Release` that only some methods have, by name.
@@ -537,6 +550,7 @@ def build_release(
         privacy=privacy.model_copy(update=_origin(provenance)),
         look=look,
         found=found,
+        counts=counts,
         **of_some_methods,
         released=released,
         groups=groups or None,

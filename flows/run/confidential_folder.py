@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,11 @@ from hushrank.pipelines.reduce.reduction_job import (
     REJECTS_FOLDER,
     TALLY_FILE,
     read_bits,
+    read_counts,
     read_votes,
 )
 from hushrank.privacy.randomness import BitsUsed
-from hushrank.privacy.units import Unit
+from hushrank.privacy.units import Query, Unit
 from hushrank.transforms import system
 from hushrank.transforms.storage.places import (
     TEMPORARY_NAME,
@@ -46,6 +48,9 @@ from hushrank.transforms.storage.places import (
     write_whole,
 )
 from hushrank.transforms.storage.spill_file import SPILL_PREFIX, WAITING_FILE
+
+if TYPE_CHECKING:  # loaded for jobs that count beside the ranking alone
+    from hushrank.estimation.common.private_counts import Numbers
 
 DRAWN_FILE = "drawn.npz"
 NAMES_FILE = "names.json"  # names of items that were drawn before the ranking
@@ -170,6 +175,17 @@ class Exact:
             return read_votes(str(self.folder), unit, unlisted=unlisted)
         except _NO_RECORDS:
             raise PredictableBits(_NO_RECORD.format("the rows that fit")) from None
+
+    def counts(self, queries: Iterable[Query]) -> Numbers:
+        """Return the exact numbers of each query beside the ranking: see `read_counts`.
+
+        Raises:
+            PredictableBits: nothing says so. No budget was spent.
+        """
+        try:
+            return read_counts(str(self.folder), queries)
+        except _NO_RECORDS:
+            raise PredictableBits(_NO_RECORD.format("what counts")) from None
 
 
 def store_unmarked(work: Place, content: bytes) -> str:

@@ -52,7 +52,8 @@ from hushrank.transforms.storage.places import Place
 from hushrank.transforms.storage.split import Head
 from hushrank.transforms.tables.names import BeamSource
 
-if TYPE_CHECKING:  # loaded for jobs that find names alone
+if TYPE_CHECKING:  # loaded for jobs that count beside the ranking, or find names, alone
+    from hushrank.estimation.common.private_counts import Numbers
     from hushrank.flows.statement.found_names import FoundNames
 
 
@@ -161,6 +162,7 @@ class Noisy:
         bits: sources of the random bits that were used.
         votes: noisy result of the pilot query, shape (2,), or (3,) with unlisted items; None:
             there was none.
+        counts: noisy counts beside the ranking; empty: there are none, or nothing else was drawn.
         people: for a night of a stream, the digest of the file of people who counted; None for
             others.
     """
@@ -169,6 +171,7 @@ class Noisy:
     drawn_by: Calibrated
     bits: BitsUsed
     votes: NDArray[np.int64] | None = None
+    counts: Numbers = field(default_factory=dict)
     people: str = ""
 
     @property

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from hushrank.estimation.common.central_noise import Calibration, Seen
 from hushrank.flows.config.survey import SurveyConfig
@@ -32,22 +32,27 @@ from hushrank.flows.release.provenance import AuditedPair, Software, installed_v
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.flows.statement.record import (
+    CountsRecord,
     LookRecord,
     PrivacyRecord,
     lost_look_text,
+    record_with_counts,
     record_with_look,
     stop_text,
 )
 from hushrank.flows.statement.sentences import ROWS_SPAN_LINES
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import BitsUsed, RandomBits
+from hushrank.privacy.units import Query
 from hushrank.transforms.storage.places import Place, npz_arrays, read_whole
 
-if TYPE_CHECKING:  # loaded for jobs that find names alone
+if TYPE_CHECKING:  # loaded for jobs that count beside the ranking, or find names, alone
+    from hushrank.estimation.common.private_counts import Numbers
     from hushrank.flows.statement.found_names import FoundNames
 
 # Entries beside the arrays.
 CREATED, CODE, LAW, VOTES, NAMES = "created", "code_version", "law", "look", "names"
+BESIDE = "beside_"  # begins the name of each query beside the ranking
 FORMAT = 1  # version of the entry `LAW`
 
 
@@ -61,6 +66,7 @@ class Drawn:
         bits: sources of the random bits; None if they were not recorded.
         votes: noisy result of the pilot query, shape (2,), or (3,) with unlisted items; None:
             there was none.
+        counts: noisy counts beside the ranking; empty: there are none.
         people: number of people who were asked, as the configuration says; None: it does not say.
         created: time of the draw, with a time zone.
         code_version: version of hushrank that drew.
@@ -74,6 +80,7 @@ class Drawn:
     drawn_by: Calibrated
     bits: BitsUsed | None
     votes: NDArray[np.int64] | None = None
+    counts: Numbers = field(default_factory=dict)
     people: int | None = None
     created: datetime
     code_version: str
@@ -113,6 +120,7 @@ def entries_of(drawn: Drawn) -> Arrays:
     return {
         **drawn.arrays,
         **({} if drawn.votes is None else {VOTES: drawn.votes}),
+        **{f"{BESIDE}{query}": numbers for query, numbers in drawn.counts.items()},
         **({} if drawn.found is None else {NAMES: np.array(drawn.found.to_json().decode())}),
         CREATED: np.array(drawn.created.isoformat(timespec="seconds")),
         CODE: np.array(drawn.code_version),
@@ -150,10 +158,11 @@ def _text_of(drawn_by: Calibrated, code: str, bits: BitsUsed, **for_certificate:
         code_version=code,
         mechanism=drawn_by.mechanism,
         look=drawn_by.look,
+        counts=drawn_by.counts,
         bits=bits.to_dict(),
         **for_certificate,
     )
-    optional = ("reason", "look", "software", "audit")
+    optional = ("reason", "look", "counts", "software", "audit")
     unsaid = {name for name in optional if not getattr(document, name)}
     text: str = document.model_dump_json(exclude=unsaid)
     return text
@@ -169,6 +178,11 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
     arrays = dict(entries)
     created, code = (str(arrays.pop(name)) for name in (CREATED, CODE))
     law, votes, names = (arrays.pop(name, None) for name in (LAW, VOTES, NAMES))
+    counts = {
+        query: arrays.pop(name)
+        for query, name in [(each, f"{BESIDE}{each}") for each in Query]
+        if name in arrays
+    }
     if law is None:
         drawn_by, bits, document = calibrate(config), None, None
     else:
@@ -178,6 +192,7 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
         drawn_by=drawn_by,
         bits=bits,
         votes=votes,
+        counts=counts,
         people=people_asked(config),
         created=datetime.fromisoformat(created),
         code_version=code,
@@ -266,12 +281,21 @@ def look_of(drawn: Drawn, config: SurveyConfig) -> LookRecord | None:
     return record
 
 
+def counts_of(drawn: Drawn) -> CountsRecord | None:
+    """Return the record of a release's counts beside the ranking; None: there are none."""
+    if not drawn.counts:
+        return None
+    return CountsRecord.of(drawn.counts, drawn.drawn_by.counts, drawn.drawn_by.params)
+
+
 def completed(
     privacy: PrivacyRecord, drawn: Drawn, look: LookRecord | None, config: SurveyConfig
 ) -> PrivacyRecord:
     """Add what a method does not know: why it was chosen, its pilot query, how rows are read."""
     if look is not None:
         privacy = record_with_look(privacy, look, drawn.drawn_by.params)
+    if drawn.counts:
+        privacy = record_with_counts(privacy, drawn.drawn_by.params)
     if drawn.found is not None:
         from hushrank.flows.statement.found_names import record_with_names
 
@@ -320,6 +344,7 @@ class _Law(BaseModel):
     method: str
     reason: str = ""
     look: Calibration | None = None
+    counts: dict[Query, Calibration] = Field(default_factory=dict)
     code_version: str
     bits: dict[str, tuple[str, ...]]
     software: Software | None = None
@@ -365,4 +390,4 @@ def _read(text: str, code: str) -> tuple[Calibrated, BitsUsed, _Law]:
             " publish it with that version."
         ) from None
     chosen = Choice(method, document.reason)
-    return Calibrated(chosen, document.mechanism, document.look), bits, document
+    return Calibrated(chosen, document.mechanism, document.look, document.counts), bits, document

@@ -62,6 +62,7 @@ from hushrank.flows.run.context import Job, Noisy, Read, stated_version
 from hushrank.flows.run.drawn import (
     Drawn,
     completed,
+    counts_of,
     entries_of,
     look_of,
     people_asked,
@@ -209,6 +210,7 @@ def _drawn(job: Job, noisy: Noisy) -> Drawn:
         drawn_by=noisy.drawn_by,
         bits=noisy.bits,
         votes=noisy.votes,
+        counts=noisy.counts,
         people=people_asked(job.config),
         created=datetime.now(UTC).replace(microsecond=0),
         code_version=stated_version(),
@@ -278,6 +280,7 @@ def estimate(job: Job, drawn: Drawn) -> Release:
         shown_as=Scale.ELO if config.report.scale == "elo" else None,
         look=look,
         found=found,
+        counts=counts_of(drawn),
         **{name: getattr(conclusion, name) for name in OF_SOME_METHODS},
     )
     if release.stream is not None:

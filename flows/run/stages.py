@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,9 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.randomness import BitsUsed, Purpose
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.storage.places import Place, write_whole
+
+if TYPE_CHECKING:  # loaded for jobs that count beside the ranking alone
+    from hushrank.estimation.common.private_counts import Numbers
 
 T = TypeVar("T")
 
@@ -354,8 +357,9 @@ class SingleRelease:
             params = job.drawn_by.params
             votes = exact.votes(params.unit, unlisted=params.look_unlisted)
         reduced |= BitsUsed() if found is None else found.bits
+        counts = exact.counts(job.drawn_by.counts) if job.drawn_by.counts else {}
         with spent_if_it_fails(job):
-            return noise_of(job, arrays, votes, reduced)
+            return noise_of(job, arrays, votes, reduced, counts)
 
     def record(self, drawn: Drawn) -> None:
         """Return None, because the release is no night; see `Occasion.record`."""
@@ -393,8 +397,21 @@ def safe_bits(job: Job, exact: Exact) -> BitsUsed:
     return used
 
 
-def noise_of(job: Job, exact: Arrays, votes: NDArray[np.int64] | None, reduced: BitsUsed) -> Noisy:
+def noise_of(
+    job: Job,
+    exact: Arrays,
+    votes: NDArray[np.int64] | None,
+    reduced: BitsUsed,
+    counts: Numbers,
+) -> Noisy:
     """Have the mechanism draw, after the pilot query if there is one, and check the bits.
+
+    Args:
+        job: the job.
+        exact: what the mechanism adds noise to.
+        votes: exact votes of the pilot query; None: there is none.
+        reduced: bits that the exact arrays were made with.
+        counts: exact counts beside the ranking.
 
     Raises:
         DrawError: the mechanism failed, or its bits are not those of a release that must be safe.
@@ -403,7 +420,12 @@ def noise_of(job: Job, exact: Arrays, votes: NDArray[np.int64] | None, reduced: 
     noisy = noisy_votes(votes, drawn_by.look, bits)
     seen = seen_by(noisy, drawn_by, people_asked(job.config))
     arrays: Arrays = {}
+    beside: Numbers = {}
     if seen is None or not seen.stops:
+        if drawn_by.counts:
+            from hushrank.estimation.common.private_counts import noisy_counts
+
+            beside = noisy_counts(counts, drawn_by.counts, bits)
         arrays = drawn_by.method.draw(exact, drawn_by.mechanism, bits)
     used = reduced | BitsUsed.of(Purpose.NOISE, bits.used)
     drew = used.covers(Purpose.NOISE) or job.config.privacy.unit is Unit.LOCAL
@@ -412,4 +434,4 @@ def noise_of(job: Job, exact: Arrays, votes: NDArray[np.int64] | None, reduced: 
             "draw: the noise was not drawn from bits of the operating system. It is thrown away;"
             " the budget is spent, and nothing is released."
         )
-    return Noisy(arrays=arrays, drawn_by=drawn_by, bits=used, votes=noisy)
+    return Noisy(arrays=arrays, drawn_by=drawn_by, bits=used, votes=noisy, counts=beside)

@@ -267,13 +267,13 @@ def _exposure_sentences(mechanism: ScoreMechanism) -> Iterator[str]:
 
 
 def _whole(mechanism: ScoreMechanism) -> str:
-    if mechanism.exposures is None and not mechanism.params.look:
+    if mechanism.exposures is None and not mechanism.params.has_parts:
         return "epsilon"
     return f"the scores' epsilon of {number(mechanism.params.epsilon)}"
 
 
 def _parts(mechanism: ScoreMechanism) -> str:
-    if mechanism.exposures is None and not mechanism.params.look:
+    if mechanism.exposures is None and not mechanism.params.has_parts:
         return "Epsilon has three parts"
     return f"The scores' epsilon of {number(mechanism.params.epsilon)} has three parts"
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hushrank.flows.config.privacy import share_of_people
-from hushrank.privacy.pilot_query import epsilon_with_look
-from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
+from hushrank.privacy.pilot_query import epsilon_of_counts, epsilon_with
+from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Query, Unit
 
 CCW = (
     "Cai, Chakraborty and Wang, Optimal differentially private ranking from pairwise comparisons"
@@ -76,16 +76,16 @@ class Guarantee:
     rho: float | None
 
     def with_look(self, params: PrivacyParams) -> Guarantee:
-        """Joint guarantee of a release and of the pilot query that `params` set aside.
+        """Joint guarantee of a ranking and of the noisy counts that `params` set aside.
 
-        Epsilons add up (`privacy.look`); the two together have no rho. With names of items that are
-        drawn first, it is that of names and ranking.
+        Epsilons add up (`privacy.look`, `privacy.counts`); all together have no rho. With names of
+        items that are drawn first, it is that of names and ranking.
         """
         if (names := params.discovery) is not None:
             return Guarantee(epsilon=names.epsilon, delta=names.delta, rho=None)
-        if not params.look:
+        if not params.has_parts:
             return self
-        epsilon = epsilon_with_look(self.epsilon, params.look)
+        epsilon = epsilon_with(self.epsilon, params)
         return Guarantee(epsilon=epsilon, delta=self.delta, rho=None)
 
 
@@ -119,6 +119,7 @@ def compose_statement(
             who(params),
             *name_sentences(params),
             *against_what(change or CHANGE[params.unit, params.adjacency], whole),
+            *_count_sentences(params, guarantee),
             *_look_sentences(params, guarantee),
             *_found_sentences(params),
             *noise,
@@ -130,6 +131,39 @@ def compose_statement(
     )
 
 
+def _left(rest: Guarantee) -> str:
+    left = f"Epsilon = {number(rest.epsilon)}"
+    if rest.delta > 0:
+        left += f" and all of delta, {number(rest.delta)},"
+    return f"{left} was left, and what follows speaks of that."
+
+
+COUNTED = {  # what each query beside the ranking counts
+    Query.PEOPLE: "how many people have an answer that counts",
+    Query.ANSWERS: "how many answers count",
+    Query.CONTRADICTIONS: (
+        "how many people contradict themselves, and how many with a repeated pair do not"
+    ),
+}
+
+
+def _count_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
+    """Yield what counts beside the ranking told and took; nothing if there are none.
+
+    They come before the pilot query, so that what it left is what the ranking has.
+    """
+    if params.counts is None:
+        return
+    told = "; ".join(COUNTED[query] for query in params.counts.queries)
+    yield (
+        f"Of that, counts beside the ranking took epsilon ="
+        f" {number(epsilon_of_counts(params))}, the same part each: {told}. Each number has"
+        " discrete Laplace noise of its own."
+    )
+    if not params.look:
+        yield _left(rest)
+
+
 def _look_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
     """Yield what the pilot query told and what it took; nothing if there was none."""
     if not params.look:
@@ -137,14 +171,11 @@ def _look_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
     whose = "how many people's answers fit the columns, items and words of the configuration"
     if params.unit is Unit.COMPARISON:
         whose = "how many rows fit the columns, items and words of the configuration"
-    left = f"epsilon = {number(rest.epsilon)}"
-    if rest.delta > 0:
-        left += f" and all of delta, {number(rest.delta)},"
     yield (
         f"{LOOK_TOOK} epsilon = {number(params.look)}: it was drawn first and"
         f" told {whose}, and how many do not, each number with discrete Laplace noise of its own."
         " Had it been near certain that fewer than half fit, the run would have stopped there."
-        f" {left[0].upper()}{left[1:]} was left, and what follows speaks of that."
+        f" {_left(rest)}"
     )
     if params.look_unlisted:
         voters = "rows name" if params.unit is Unit.COMPARISON else "people gave an answer with"

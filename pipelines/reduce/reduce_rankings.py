@@ -30,6 +30,7 @@ from hushrank.pipelines.reduce.kind import (
     with_votes,
 )
 from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
+from hushrank.privacy.keyed_hash import Hashes
 from hushrank.privacy.random_pairs import PairAnswers, RandomPairs
 from hushrank.privacy.randomness import Purpose, RandomBits, system_bits
 from hushrank.privacy.units import level_of
@@ -37,7 +38,7 @@ from hushrank.transforms.common.dense_sums import DenseFn
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable, read_epsilon_table
 from hushrank.transforms.common.randomisation import law_of_pairs, law_of_rankings
-from hushrank.transforms.common.sorting import Words
+from hushrank.transforms.common.sorting import Words, new_run
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.rankings.count_rankings import (
     ByLevelFn,
@@ -289,6 +290,9 @@ class CountRankingsKind(RankingsKind):
         """
         batch = self._counted(batch)
         found = self._encoded(batch, split)
+        if not self.job.meets_owners:
+            kept = {"rankings_kept": len(found.rows), "people_kept": len(found.rows)}
+            found = replace(found, tally={**found.tally, **kept})
         if not self.job.people_vote:
             return found
         return with_votes(found, batch, self.job.columns.user, self.keyed_hash)
@@ -366,7 +370,8 @@ class CountRankingsKind(RankingsKind):
             for part in slices(shuffle_blocks, spill, rankings_of_blob, most, _first_word):
                 merged = merge_copies(part)
                 number = count_copies(merged)
-                yield Sifted(None, tally={"rankings_with_owner": number, "rankings_kept": number})
+                told = ("rankings_with_owner", "rankings_kept", "people_kept")
+                yield Sifted(None, tally=dict.fromkeys(told, number))
                 yield from self._copies(merged)
             return
         kept = yield from bound_by(
@@ -374,7 +379,8 @@ class CountRankingsKind(RankingsKind):
             job.max_rankings,
             lambda rankings: hash_owned(rankings, self.keyed_hash),
         )
-        yield Sifted(None, tally={"rankings_kept": len(kept)})
+        people = len(kept) if job.max_rankings == 1 else count_owners(owners(kept))
+        yield Sifted(None, tally={"rankings_kept": len(kept), "people_kept": people})
         if kept.tied is None:
             yield from map(Sifted, kept.blocks(BLOCK_RANKINGS))
             return
@@ -411,6 +417,11 @@ class CountRankingsKind(RankingsKind):
         if self.job.first_places:
             return {"first_places": total}
         return {"firsts": total} if self.job.rounds else super().arrays(total)
+
+
+def count_owners(owner: Hashes) -> int:
+    """Number of different people among these owners of rankings, shape (m, 2)."""
+    return int(new_run(*owner[np.lexsort(owner.T)].T).sum())
 
 
 def _first_word(rankings: Rankings) -> Words:

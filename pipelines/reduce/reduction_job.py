@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -20,11 +21,12 @@ from hushrank.pipelines.engine.runner import DEFAULT_MEMORY, HERE, Engine
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitsUsed, Purpose
 from hushrank.privacy.stream_encoder import RowTerms, Terms
-from hushrank.privacy.units import Unit
+from hushrank.privacy.units import Query, Unit
 from hushrank.transforms.common.catalogue import Catalogue, Groups, Naming
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 from hushrank.transforms.comparisons.bound import Bounds
+from hushrank.transforms.comparisons.shuffle import CONSISTENT, CONTRADICTING
 from hushrank.transforms.storage.files import InputFile
 from hushrank.transforms.storage.places import parquet_bytes, read_whole, write_whole
 from hushrank.transforms.storage.split import Head
@@ -35,6 +37,13 @@ if TYPE_CHECKING:
 
 EXACT_FILE, TALLY_FILE, REJECTS_FOLDER = "exact.npz", "diagnostics.json", "rejects"
 BITS_FILE = "bits.json"  # random bits that made the exact arrays; it stays and goes with them
+
+# Numbers of a tally that are a query's, of whatever kind the answers are.
+TOLD = {
+    Query.PEOPLE: (("owners", "people", "people_kept"),),
+    Query.ANSWERS: (("rows_kept", "answers_kept", "rankings_kept"),),
+    Query.CONTRADICTIONS: ((CONTRADICTING,), (CONSISTENT,)),
+}
 
 
 class Statistic(StrEnum):
@@ -278,6 +287,20 @@ def read_votes(folder: str, unit: Unit, *, unlisted: bool = False) -> NDArray[np
         kept = "rows_sent" if "rows_sent" in tally else "rows_kept"
         names = (kept, "rows_rejected", "rows_unlisted")
     return np.array([tally.get(name, 0) for name in names[: 2 + unlisted]], np.int64)
+
+
+def read_counts(folder: str, queries: Iterable[Query]) -> dict[Query, NDArray[np.int64]]:
+    """Return the exact numbers of each query about what counts, for `privacy.counts`.
+
+    Args:
+        folder: folder of a reduction that is done, and that counted them.
+        queries: what is asked.
+    """
+    tally = read_tally(folder)
+    return {
+        query: np.array([sum(tally.get(name, 0) for name in names) for names in TOLD[query]])
+        for query in queries
+    }
 
 
 def write_bits(folder: str, bits: BitsUsed) -> None:

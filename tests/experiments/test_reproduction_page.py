@@ -85,6 +85,28 @@ def test_every_row_of_results_names_where_it_comes_from(checkout: Path, title: s
     assert unmarked(text[:place] + added + text[place:]) == [added.strip()]
 
 
+SOURCE = r"`[^`]*(?:\.py|--only|hushrank|\.csv|\.md|\.parquet)[^`]*`"  # a file or a command
+
+
+def unmarked_prose(text: str) -> list[str]:
+    """Paragraphs with a decimal fraction that name no file and no command where it comes from."""
+    paragraphs = [each.strip() for each in re.split(r"\n\s*\n", text)]
+    return [
+        each
+        for each in paragraphs
+        if not each.startswith(("|", "#")) and re.search(r"\d\.\d", each)
+        if not re.search(SOURCE, each)
+    ]
+
+
+def test_every_number_between_the_tables_names_where_it_comes_from(checkout: Path) -> None:
+    """And a paragraph that does not is found. Errata have a test of their own."""
+    page = (checkout / "docs" / "reproduction.md").read_text().split("\n## Errata of the papers")[0]
+    assert unmarked_prose(page) == []
+    added = "By our count it is 0.5 there."
+    assert unmarked_prose(f"{page}\n\n{added}\n\n") == [added]
+
+
 def test_every_cell_of_the_tables_stands_beside_the_printed_number(checkout: Path) -> None:
     """Tables 3 to 11 of [XSC]: ours and its standard error, theirs, and the ratio of the two."""
     text = section((checkout / "docs" / "reproduction.md").read_text(), XSC)

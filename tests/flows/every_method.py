@@ -26,6 +26,7 @@ ANSWERS = {"unit": "local", "epsilon": 2.0, "budget": "per_comparison"}
 SHEETS = {"unit": "local", "epsilon": 6.0, "budget": "per_user", "max_contributions": 4}
 BALLOTS = {"unit": "local", "mechanism": "mallows", "epsilon": 2.0}
 LOOK = {"epsilon": 60.0, "look": 0.5}  # noise is 0 but for a chance below 1e-12
+COUNTED = {"epsilon": 60.0, "counts": {"share": 0.5, "of": ["people"]}}  # likewise
 SCORES = {"expected_comparisons": 100.0}
 
 
@@ -76,6 +77,7 @@ BITS = {
     "noisy-counts, gaussian": NOISE | KEYED,
     "noisy-counts, rho": NOISE | KEYED,
     "noisy-counts, look": NOISE | KEYED,
+    "noisy-counts, counted": NOISE | KEYED,
     "perturbed-mle, look": NOISE | KEYED,
     "noisy-pairs": NOISE | KEYED,
     "noisy-pairs, public": NOISE | KEYED | COINS,
@@ -130,6 +132,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "noisy-counts, gaussian": _comparisons("noisy-counts", GAUSSIAN),
     "noisy-counts, rho": _comparisons("noisy-counts", RHO),
     "noisy-counts, look": _comparisons("noisy-counts", {**GAUSSIAN, **LOOK}),
+    "noisy-counts, counted": _comparisons("noisy-counts", {**GAUSSIAN, **COUNTED}),
     "perturbed-mle, look": _comparisons("perturbed-mle", {**PER_PERSON, **LOOK}),
     "noisy-pairs": _comparisons("noisy-pairs", PER_PERSON),
     "noisy-pairs, public": _comparisons("noisy-pairs", PUBLIC),

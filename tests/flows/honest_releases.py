@@ -50,6 +50,7 @@ PAIRS_AT_SOURCE = {
     "input__columns": {"left": "left", "right": "right", "outcome": "said", "length": "items"},
     "privacy__pairs": 1,
 }
+ALL_COUNTS = {"share": 0.2, "of": ["people", "answers", "contradictions"]}
 WORDS = {"left": ["won"], "right": ["lost", "gone"], "tie": ["even"]}
 
 COUNTS, PAIRS, LOSSES = "noisy-counts", "noisy-pairs", "win-loss"
@@ -68,6 +69,19 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {"groups": {**GROUPS, "values": ["red", "grey"], "others": "whole"}},
     ),
     "counts, look, items": (COUNTS, {"privacy__look": {"share": 0.1, "unlisted": True}}),
+    "counts, counted": (COUNTS, {"privacy__counts": ALL_COUNTS}),
+    "counts, counted, look, added": (
+        COUNTS,
+        {**ADDED, "privacy__look": 0.1, "privacy__counts": ALL_COUNTS},
+    ),
+    "counts of one row, counted": (COUNTS, {**ONE_ROW, "privacy__counts": 0.1}),
+    "pairs, counted, names, gaussian": (
+        PAIRS,
+        {**NAMES, "privacy__noise": "gaussian", "privacy__delta": 1e-6, "privacy__counts": 0.1},
+    ),
+    "scores, counted": (SCORES, {"privacy__counts": 0.1}),
+    "spectral, counted": ("spectral", {"privacy__counts": 0.1}),
+    "trusted rankings, counted": ("kemeny, user", {"privacy__counts": 0.1}),
     "counts of one row, look, items": (
         COUNTS,
         {**ONE_ROW, "privacy__look": {"share": 0.1, "unlisted": True}},

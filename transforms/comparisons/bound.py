@@ -101,6 +101,7 @@ class Bounds:
         most_groups: the most groups in which a row counts, where groups overlap; None: they do not.
         carried: facts that rows carry beside their pair and outcome. All bounds hold across groups:
             they are of a person's rows, and never of those in one group.
+        contradictions: whether to count who contradicts themselves.
     """
 
     n_items: int
@@ -111,6 +112,7 @@ class Bounds:
     factors: RowFactors | None = None
     most_groups: int | None = None
     carried: Carried = Carried.NOTHING
+    contradictions: bool = False
 
     @property
     def most_kept(self) -> int | None:
@@ -168,6 +170,10 @@ def bound_bucket(
     if admit is not None:
         order = order[admit(rows.take(order))]
     tally["rows_kept"] = len(order)
+    if bounds.contradictions:
+        from hushrank.transforms.comparisons.contradictions import tally_of_contradictions
+
+        tally |= tally_of_contradictions(rows.take(order))
     more = None if rows.more is None else np.take(rows.more, order)
     kept = comparisons_of(np.take(rows.content, order), more, bounds.carried)
     if bounds.factors is not None:

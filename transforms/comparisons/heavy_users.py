@@ -39,6 +39,7 @@ from hushrank.transforms.comparisons.bound import (
     tally_of_weights,
     toss,
 )
+from hushrank.transforms.comparisons.contradictions import tally_of_contradictions
 from hushrank.transforms.comparisons.shuffle import WORDS, OwnedRows
 
 Copies = NDArray[np.int64]
@@ -112,6 +113,8 @@ def bound_heavy_users(
     tally = {"rows_with_owner": n_rows, "conflicting_rows": 0, "duplicate_rows": 0}
     tally["owners"] = len(owners) + int(np.count_nonzero(_starts(remaining)))
     within = _within(remaining, bounds)
+    if bounds.contradictions:
+        tally |= tally_of_contradictions(within.rows)
     yield _kept(within if admit is None else within.where(admit(within.rows)), bounds, tally)
 
 

@@ -30,6 +30,7 @@ from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.common.sorting import Mask, Order, Words, new_run
 from hushrank.transforms.storage.spill_file import Place, Spill, SpillFile, further
 
+CONTRADICTING, CONSISTENT = "people_contradicting", "people_consistent"  # numbers of a tally
 # Label of the hash that makes owners of pairs; `transforms.comparisons.bound` has labels 0 to 3
 OWNER_LABEL = 4
 WORDS, WORDS_WITH_EVENT = 3, 6  # a row: owner, owner, content; then event, event, place

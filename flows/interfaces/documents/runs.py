@@ -31,7 +31,7 @@ from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.run.context import Job
 from hushrank.flows.run.stages import REDUCE, STEPS, Outcome
-from hushrank.flows.statement.record import Extended, LookRecord, Record
+from hushrank.flows.statement.record import CountsRecord, Extended, LookRecord, Record
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import KEY_BYTES, SecretKey
@@ -364,6 +364,7 @@ class RunDocument(Document):
         top_k: the best items, if the job asked for them; else null.
         warnings: warnings for a reader of the ranking.
         look: result of a pilot query before the draw; null: there was none.
+        counts: counts beside the ranking; null: there are none.
         folder: folder of the release.
         report: the report in that folder.
         release_file: the `release.json` in that folder.
@@ -382,6 +383,7 @@ class RunDocument(Document):
     top_k: tuple[str, ...] | None
     warnings: tuple[str, ...]
     look: LookRecord | None
+    counts: CountsRecord | None
     folder: str
     report: str
     release_file: str
@@ -403,6 +405,7 @@ def run_document(outcome: Outcome) -> RunDocument:
         top_k=release.top_k,
         warnings=release.warnings,
         look=release.look,
+        counts=release.counts,
         folder=str(folder),
         report=str(folder / REPORT),
         release_file=str(folder / RELEASE),

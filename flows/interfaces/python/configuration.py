@@ -73,6 +73,8 @@ class Keywords(TypedDict, total=False):
         look: the share of epsilon that pays for the pilot query, which tells through noise whether
             rows are read as meant; or {"share": 0.02, "people": how many were asked}. `rank` takes
             0.02 unless this is None; with `rho`, a stream, unit local or `unsafe` there is none.
+        counts: the share of epsilon that pays for noisy counts of people and answers beside the
+            ranking; or {"share": 0.05, "of": what is counted}. By default there are none.
         mechanism: mechanism that privatises rankings, under unit local.
         already_private: whether the answers were privatised at the source, under unit local.
         method: method that computes the ranking.
@@ -134,6 +136,7 @@ class Keywords(TypedDict, total=False):
     max_contributions: int
     per_item_cap: int
     look: float | Mapping[str, Any]
+    counts: float | Mapping[str, Any]
     mechanism: str
     already_private: bool
     method: str
@@ -169,7 +172,7 @@ _COLUMNS = (
 )
 _PRIVACY = (
     *("epsilon", "delta", "rho", "unit", "adjacency", "noise", "max_contributions"),
-    *("per_item_cap", "look", "mechanism", "already_private"),
+    *("per_item_cap", "look", "counts", "mechanism", "already_private"),
 )
 _OF_INPUT = (
     *("kind", "layout", "design", "pairs", "best", "ties", "words", "unlisted", "not_ranked"),

@@ -210,6 +210,19 @@ class Release:
         ]
         return Table(pa.Table.from_pylist(rows, schema=_RELIABILITY))
 
+    @property
+    def counts(self) -> Table | None:
+        """Counts beside the ranking (`privacy.counts`): count, low, high, noise_scale; None: none.
+
+        A row for each number: people and answers that count, and of the people who answered a pair
+        twice or more those who are contradicting themselves and those who are consistent.
+        """
+        if self.record.counts is None:
+            return None
+        numbers = self.record.counts.numbers.items()
+        rows = [{"what": name, **each.model_dump()} for name, each in numbers]
+        return Table(pa.Table.from_pylist(rows))
+
     @plainly
     def rank_for(self, features: Mapping[str, Any], *, two_towers: bool = False) -> Table:
         """Rank for a person with these public features: place, item, score, 95 % intervals, ranks.
@@ -339,6 +352,8 @@ class Release:
             console.print(self.record.look.seen, markup=False, highlight=False, soft_wrap=True)
         console.print(self.verdict, markup=False, highlight=False, soft_wrap=True)
         console.print(ranking_table(self.record))
+        for told in () if self.record.counts is None else self.record.counts.sentences:
+            console.print(told, markup=False, highlight=False, soft_wrap=True)
         return text.getvalue().rstrip()
 
     def _repr_html_(self) -> str:

@@ -20,6 +20,7 @@ References:
     [CCW] Cai, Chakraborty, Wang. Optimal differentially private ranking from pairwise comparisons.
         2025. Theorems 2.1, 2.2 (a comparison), 3.1 to 3.4 (a person).
     [NZ] Nguyen, Zhang. Optimal and private learning from human response data. 2023. Section 4.
+    [RDP] Xu, Sun, Cheng. Ranking differential privacy. Corollary 1; errata R3 and R6.
     [XSC] Xu, Sun, Cheng. Rate-optimal rank aggregation with private pairwise rankings. Theorem 2.
 """
 
@@ -31,6 +32,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hushrank.estimation.rankings.mechanism_choice import order_error
 from hushrank.flows.config.privacy import Budget, PrivacyConfig, RankingChoice, usual_delta
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -49,9 +51,10 @@ from hushrank.flows.planning.plan.world import Accuracy, World
 from hushrank.flows.statement.rankings import RankingGuarantee
 from hushrank.pipelines.simulate.planned_survey import Activity
 from hushrank.privacy.accounting import rho_of
-from hushrank.privacy.random_pairs import Hide
+from hushrank.privacy.random_pairs import Hide, n_pairs
 from hushrank.privacy.row_weights import FACTOR_BITS, RowFactors
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, Unit
+from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.common.schema import Ties
 
 
@@ -70,6 +73,7 @@ class Limits:
         theorem: theorem with the two terms below; empty: none of the papers' fits the job.
         their_sampling, their_privacy: terms of the theorem at the numbers of the job, without
             constants; for randomised answers its one term without privacy and with it.
+        error: what both parts are of, in words.
     """
 
     method: str
@@ -81,6 +85,7 @@ class Limits:
     theorem: str
     their_sampling: float
     their_privacy: float
+    error: str
 
     @property
     def privacy_rules(self) -> bool:
@@ -92,7 +97,7 @@ class Limits:
         """Limits in words."""
         rules = "privacy" if self.privacy_rules else "sampling"
         found = (
-            f"What limits the error of {self.method} with {self.people:,} people at epsilon"
+            f"What limits {self.error} with {self.people:,} people at epsilon"
             f" {self.epsilon:g}: {rules}. By"
             f" formula {self.sampling:.2g} comes from who is asked and {self.privacy:.2g} from"
             " privacy (squares add up)."
@@ -119,6 +124,8 @@ def limits_of(config: SurveyConfig, setting: Setting, world: World) -> Limits | 
         world: assumptions about people and items.
     """
     setting = replace(setting, method=chosen_method(config, setting).method.facts.name)
+    if config.input.kind == "rankings" and config.privacy.unit is Unit.LOCAL:
+        return _limits_of_rankings(with_setting(config, setting), setting)
     parts = error_parts(config, setting, world)
     if parts is None:
         return None
@@ -135,6 +142,48 @@ def limits_of(config: SurveyConfig, setting: Setting, world: World) -> Limits | 
         theorem=str(theorem),
         their_sampling=float(terms[0]),
         their_privacy=float(terms[1]),
+        error=f"the error of {setting.method}",
+    )
+
+
+def _limits_of_rankings(config: SurveyConfig, setting: Setting) -> Limits | None:
+    """Parts of the error of a pair's share, of rankings that are privatised one by one.
+
+    Without privacy a share of n rankings has the deviation 1 / (2 sqrt(n)) at most; undoing the
+    mechanism multiplies it, as `estimation.rankings.mechanism_choice` derives for neighbours of an
+    order where all orders are equally likely.
+    """
+    guarantee, n_items = RankingGuarantee.of(config), len(config.items.catalogue.names)
+    m, number = guarantee.max_length, setting.people * setting.answers
+    mallows = guarantee.mechanism is RankingMechanism.MALLOWS
+    if m < 2 or not (mallows or guarantee.pairs is not None):
+        return None
+    if guarantee.pairs is not None:
+        whole = math.sqrt(n_pairs(m) / guarantee.pairs.pairs) / guarantee.pairs.attenuation
+    else:
+        whole = order_error(guarantee.high, m)
+    sampling, theorem, terms = 0.5 / math.sqrt(number), "", (0.0, 0.0)
+    if mallows and setting.people > n_items * math.e:
+        worse = 1 / math.tanh(guarantee.high / (2 * (m - 1)))  # the paper's Psi
+        free = n_items * math.log(setting.people / n_items) / setting.people
+        theorem = (
+            "Corollary 1 of Xu, Sun and Cheng on rankings, which needs people to rank by one common"
+            " order, has a power of s log(n / s) / n, for n people and s scores of items, without"
+            " privacy and Psi^2 times that with it, Psi = 1 / tanh(eps / (2 (m - 1))), for the"
+            " longest ranking m"
+        )
+        terms = free, free * worse**2
+    return Limits(
+        method=setting.method,
+        people=setting.people,
+        epsilon=setting.epsilon,
+        sampling=sampling,
+        privacy=sampling * math.sqrt(max(whole**2 - 1, 0.0)),
+        even=None,
+        theorem=theorem,
+        their_sampling=terms[0],
+        their_privacy=terms[1],
+        error="the share of rankings that put one item above its neighbour in the order",
     )
 
 

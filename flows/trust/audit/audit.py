@@ -22,7 +22,7 @@ from hushrank.flows.config.discover_rules import require_listed
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import ReductionJob
 from hushrank.flows.run.context import Survey, code_version
-from hushrank.flows.trust.audit.central import LOOK, central_parts, stream_parts
+from hushrank.flows.trust.audit.central import BESIDE, LOOK, central_parts, stream_parts
 from hushrank.flows.trust.audit.local import local_parts
 from hushrank.flows.trust.audit.result import (
     AuditFound,
@@ -33,7 +33,7 @@ from hushrank.flows.trust.audit.result import (
     for_certificate,
 )
 from hushrank.privacy.audit import AuditResult, Rows, audit_epsilon, epsilon_by_law, most_provable
-from hushrank.privacy.pilot_query import epsilon_with_look
+from hushrank.privacy.pilot_query import epsilon_with
 from hushrank.privacy.units import NoiseKind, Unit
 from hushrank.transforms.engine import in_process
 
@@ -178,10 +178,10 @@ def audit(
     local = config.privacy.unit is Unit.LOCAL
     attacked = calibrated.method.attacked(calibrated.mechanism)
     epsilon, delta = attacked.epsilon, attacked.delta
-    if calibrated.look is not None:
-        epsilon = epsilon_with_look(epsilon, calibrated.look.spend.epsilon)
+    if not local:
+        epsilon = epsilon_with(epsilon, calibrated.params)
     created, tried = datetime.now(UTC).replace(microsecond=0), tuple(found)
-    whole = [each for each in found if each.what != LOOK]
+    whole = [each for each in found if each.what != LOOK and not each.what.startswith(BESIDE)]
     return AuditFound(
         job=config.job_hash(),
         name=config.name,

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.central_noise import Calibration
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import GraphKind
 from hushrank.flows.config.rankings import RankingsConfig
@@ -42,7 +43,16 @@ from hushrank.flows.trust.audit.people import (
     small_job,
     test_takers,
 )
-from hushrank.flows.trust.audit.result import Columns, Draws, Looks, Part, Reduce, Untold, written
+from hushrank.flows.trust.audit.result import (
+    Beside,
+    Columns,
+    Draws,
+    Looks,
+    Part,
+    Reduce,
+    Untold,
+    written,
+)
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, NightOfStream, ReduceComparisons
 from hushrank.pipelines.reduce.stream_nights import count_night
 from hushrank.privacy.audit import Rows, Statistic
@@ -50,19 +60,20 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.ranking_sensitivity import Part as RankingPart
 from hushrank.privacy.stream import Stream, encoded_night, released_night
-from hushrank.privacy.units import Adjacency, Unit
+from hushrank.privacy.units import Adjacency, Query, Unit
 from hushrank.transforms.responses.answer_sheets import Missing
 from hushrank.transforms.streams.released_files import draw_night, recent_cells
 from hushrank.transforms.streams.stream_folder import begin
 
 LOOK = "the look at the rows"
+BESIDE = "beside the ranking: "  # begins the name of a part on such counts
 FEW_TIMES = 5
 MOST_TIMES = 100_000
 TIMES_RIDGE = 500  # losses of an item that always loses, as a multiple of the ridge
 
 
 def central_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Part]:
-    """The release, and the look before it if there is one.
+    """The release, the look before it and counts beside it, if there are any.
 
     Args:
         config: the whole job.
@@ -79,17 +90,22 @@ def central_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Pa
     if isinstance(parts[0].source, FitDraws):
         parts[0].source.check_release()
         parts[0] = replace(parts[0], apart=parts[0].source.apart(pairs))
-    look, votes = calibrated.look, tuple(seen for _, seen in counted if seen is not None)
-    if look is not None:
+    laws: dict[str, tuple[Query | None, Calibration]]
+    laws = {f"{BESIDE}{query}": (query, each) for query, each in calibrated.counts.items()}
+    if calibrated.look is not None:
+        laws[LOOK] = None, calibrated.look
+    for what, (query, law) in laws.items():
+        numbers = tuple(told[what] for _, told in counted)
+        source = Looks(law, numbers) if query is None else Beside(query, law, numbers)
         parts.append(
             Part(
-                what=LOOK,
-                source=Looks(look, votes),
+                what=what,
+                source=source,
                 sides=sides,
                 pairs=pairs,
-                epsilon=look.spend.epsilon,
-                law=look.law.kind,
-                centres=tuple(each.astype(np.float64) for each in votes),
+                epsilon=law.spend.epsilon,
+                law=law.law.kind,
+                centres=tuple(each.astype(np.float64) for each in numbers),
             )
         )
     return parts
@@ -155,17 +171,18 @@ def _people_of(small: SurveyConfig) -> list[Person]:
 
 def _counted(
     small: SurveyConfig, calibrated: Calibrated, person: Person, folder: Path, reduce: Reduce
-) -> tuple[Arrays, NDArray[np.int64] | None]:
-    """Exact arrays, and votes for the look, of a log that holds this person and others."""
+) -> tuple[Arrays, dict[str, NDArray[np.int64]]]:
+    """Exact arrays of a log that holds this person and others, and what is counted beside them."""
     files = written(folder / ROWS, rows_with(small, calibrated, person))
     key, work = SecretKey.draw(system_bits()), folder / f"counted-{len(list(folder.iterdir()))}"
     work.mkdir()
     reduce(calibrated.method.reduction(small, calibrated.mechanism, files, key, str(work)))
-    votes = None
+    numbers = Exact(work).counts(calibrated.counts) if calibrated.counts else {}
+    told = {f"{BESIDE}{query}": each for query, each in numbers.items()}
     if calibrated.look is not None:
         unlisted = calibrated.params.look_unlisted
-        votes = Exact(work).votes(small.privacy.unit, unlisted=unlisted)
-    return load_arrays(work / EXACT_FILE), votes
+        told[LOOK] = Exact(work).votes(small.privacy.unit, unlisted=unlisted)
+    return load_arrays(work / EXACT_FILE), told
 
 
 def rows_with(small: SurveyConfig, calibrated: Calibrated, person: Person) -> Columns:

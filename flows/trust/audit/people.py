@@ -37,7 +37,7 @@ from hushrank.flows.statement.rankings import RankingCountMechanism
 from hushrank.flows.trust.audit.result import Draws
 from hushrank.privacy.audit import Rows, Statistic
 from hushrank.privacy.stream_encoder import RowTerms
-from hushrank.privacy.units import Adjacency, NoiseKind, Unit
+from hushrank.privacy.units import Adjacency, NoiseKind, Query, Unit
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.responses.answer_sheets import Missing
 
@@ -258,6 +258,11 @@ def _comparers(config: SurveyConfig, n_items: int) -> Iterator[Person]:
         for outcome, sign in outcomes.items():
             rows = _rows(config, sides, np.full(len(sides), sign, np.int8))
             yield from _variants(config, Person(f"{outcome} {shape}", rows, shape))
+    if Query.CONTRADICTIONS in config.privacy.queries:
+        sides = np.zeros((bound + spare, 2), np.int64)
+        sides[:, 1] = 1
+        either = np.where(np.arange(len(sides)) % 2, 1, -1).astype(np.int8)
+        yield Person("contrary answers on one pair", _rows(config, sides, either))
     unknown = np.full((bound + spare, 2), n_items + 1)
     if not config.privacy.public_graph:
         rows = _rows(config, unknown, np.ones(len(unknown), np.int8))
@@ -310,7 +315,7 @@ def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
     """People who are right on one half of their items and wrong on the other.
 
     Where whole sheets count, also somebody who is right on all, wrong on all, or set aside. Where a
-    pilot query asks whether rows fit, also somebody whose rows do not.
+    pilot query asks whether rows fit, or people are counted, also somebody whose rows do not.
     """
     most = config.privacy.max_contributions or 2
     found = list[Person]()
@@ -330,7 +335,7 @@ def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
     if most_points := config.responses.points_of(config.items.catalogue):
         rows = {"item": np.arange(n_items), "correct": np.array(most_points)}
         found.append(Person("all points on all", rows))
-    if config.privacy.look is not None:
+    if config.privacy.look is not None or config.privacy.queries:
         items = np.arange(min(most, n_items))
         rows = {"item": items, "correct": np.full(len(items), NO_ANSWER)}
         found.append(Person("answers that break a rule", rows))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import AwareDatetime
 
 from hushrank.estimation.common.central_noise import Calibration
+from hushrank.estimation.common.private_counts import noisy_counts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import Arrays, ReductionJob
 from hushrank.flows.methods.draws import exact
@@ -29,7 +30,7 @@ from hushrank.flows.statement.mechanism import Mechanism
 from hushrank.flows.statement.record import Extended, Record
 from hushrank.privacy.audit import Rows, Statistic
 from hushrank.privacy.randomness import system_bits
-from hushrank.privacy.units import Adjacency, NoiseKind, Unit
+from hushrank.privacy.units import Adjacency, NoiseKind, Query, Unit
 from hushrank.transforms.storage.files import InputFile, list_files
 
 Reduce = Callable[[ReductionJob], None]
@@ -141,6 +142,22 @@ class Looks(Untold):
         """Draw all at once: each run has votes of its own."""
         votes = np.tile(self.votes[side], (runs, 1))
         return np.asarray(noisy_votes(votes, self.look, system_bits()), np.float64)
+
+
+@dataclass(frozen=True)
+class Beside(Untold):
+    """A query beside the ranking, from exact numbers of each side."""
+
+    query: Query
+    law: Calibration
+    numbers: tuple[NDArray[np.int64], ...]
+    block: int = 1_000
+
+    def outputs(self, side: int, runs: int) -> Rows:
+        """Draw all at once: each run has numbers of its own."""
+        exact = {self.query: np.tile(self.numbers[side], (runs, 1))}
+        drawn = noisy_counts(exact, {self.query: self.law}, system_bits())
+        return np.asarray(drawn[self.query], np.float64)
 
 
 AUDIT_FILE = "audit.json"

@@ -186,7 +186,7 @@ def drawn(
     survey = Survey(Path("survey.yaml"), case.config)
     calibrated = survey.calibrated
     one = Job(made_for=occasion_of, survey=survey, files=(), calibrated=calibrated)
-    return [noise_of(one, case.exact, votes, BitsUsed()) for _ in range(runs)]
+    return [noise_of(one, case.exact, votes, BitsUsed(), {}) for _ in range(runs)]
 
 
 def votes_of(found: list[Noisy], votes: NDArray[np.int64]) -> list[Entries]:

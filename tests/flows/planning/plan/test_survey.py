@@ -9,10 +9,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from hushrank.estimation.rankings.ranking_evidence import pair_estimator
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.planning.plan.choice import methods_to_compare, verdict
 from hushrank.flows.planning.plan.limits import limits_of
@@ -25,6 +27,7 @@ from hushrank.flows.planning.plan.survey import (
 )
 from hushrank.flows.planning.plan.world import MEASURES, Accuracy, Target, World
 from hushrank.flows.release.scale import Scale
+from hushrank.privacy.mallows import concordance_probability
 
 # Those that assume least first.
 CENTRAL = ("noisy-counts", "win-loss", "perturbed-mle", "noisy-pairs", "one-shot")
@@ -212,6 +215,33 @@ def test_flips_cost_the_same_share_of_people_however_many_there_are(survey):
         config.model_copy(update={"privacy": per_person}), replace(setting, epsilon=6.0), world
     )
     assert split.their_privacy == pytest.approx(limits.their_privacy)
+
+
+@pytest.mark.parametrize("mechanism", ["mallows", "random-pairs"])
+def test_private_rankings_have_the_error_that_draws_have_and_name_their_theorem(survey, mechanism):
+    privacy = {"unit": "local", "epsilon": 4.0, "mechanism": mechanism, "max_contributions": 1}
+    privacy |= {"pairs": 1} if mechanism == "random-pairs" else {}
+    rankings = {"kind": "rankings", "paths": ["answers.parquet"]}
+    job = survey.set(input=rankings, privacy=privacy, method="kemeny", items={"count": 4})
+    setting = Setting(method="kemeny", epsilon=4.0, people=2_000, answers=1)
+    limits = limits_of(plan_config(job.config), setting, World())
+    assert limits is not None
+    assert limits.even is None
+    assert limits.sampling == pytest.approx(0.5 / math.sqrt(2_000))
+    if mechanism == "random-pairs":  # a pair is drawn once in 6, and undone by tanh(2)
+        worse = 6 / math.tanh(2) ** 2
+        assert not limits.theorem
+    else:
+        kept = concordance_probability(np.array([1]), 4.0, 4)[0]
+        table = pair_estimator(4, 4.0)
+        margins = (table - table.T)[~np.eye(4, dtype=bool)]
+        worse = min(1 / (2 * kept - 1) ** 2, np.mean(margins**2))
+        psi = 1 / math.tanh(4 / 6)
+        assert limits.their_privacy == pytest.approx(limits.their_sampling * psi**2)
+        assert limits.their_sampling == pytest.approx(4 * math.log(500) / 2_000)
+        assert "one common order" in limits.text
+    assert 1 + (limits.privacy / limits.sampling) ** 2 == pytest.approx(worse)
+    assert f"{worse:.3g} times as many people" in limits.text
 
 
 def test_the_example_of_the_docs_is_what_the_plan_says(survey, checkout):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 
-from hushrank.estimation.common import central_noise
+from hushrank.estimation.common import central_noise, private_counts
 from hushrank.estimation.comparisons import covariate_mle, noisy_counts, perturbed_mle
 from hushrank.estimation.fit import likelihood as many_fits
 from hushrank.estimation.rankings import election_rules, ranking_counts
@@ -40,7 +40,7 @@ from hushrank.privacy.ranking_sensitivity import Part as Counted
 from hushrank.privacy.sensitivity import Sensitivity, win_counts_sensitivity
 from hushrank.privacy.stream import stream_of
 from hushrank.privacy.stream_encoder import Terms
-from hushrank.privacy.units import Adjacency, PrivacyParams
+from hushrank.privacy.units import Adjacency, PrivacyParams, Query
 
 Settings = dict[str, Any]
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -107,6 +107,18 @@ JOBS: dict[str, Settings] = {
     "counts, look, items": job(
         COMPARED, {**USER, "look": {"share": 0.1, "unlisted": True}}, "noisy-counts"
     ),
+    "counts, counted": job(
+        COMPARED,
+        {**USER, "counts": {"share": 0.3, "of": ["people", "answers", "contradictions"]}},
+        "noisy-counts",
+    ),
+    "counts, counted, added": job(
+        COMPARED,
+        {**ADDED, "look": 0.1, "counts": {"share": 0.3, "of": ["people", "contradictions"]}},
+        "noisy-counts",
+    ),
+    "spectral, counted": job(TESTED, {**USER, "counts": 0.2}, "spectral"),
+    "footrule, counted": job(RANKED, {**TRUSTED, "counts": 0.2}, "footrule"),
     "counts, weights": job(
         {**COMPARED, "columns": {"weight": "w"}},
         {**GAUSSIAN, "max_weight": 3.0, "distinct_pairs": True, "bounding": "weights"},
@@ -281,6 +293,21 @@ def unlisted_items_for_free(patch: pytest.MonkeyPatch) -> None:
         "votes_sensitivity",
         lambda params: votes(replace(params, look_unlisted=False)),
     )
+
+
+def counted_without_noise(patch: pytest.MonkeyPatch) -> None:
+    """The number of people is published as it is."""
+    patch.setattr(private_counts, "add_noise", lambda exact, law, bits: exact)
+
+
+def query_as_people(query: Query) -> Plant:
+    """Noise of a query as if a person moved it by one."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        people = private_counts.SENSITIVITIES[Query.PEOPLE]
+        patch.setitem(private_counts.SENSITIVITIES, query, people)
+
+    return plant
 
 
 def overlap_at_the_cost_of_one(patch: pytest.MonkeyPatch) -> None:
@@ -611,6 +638,12 @@ BUGS: dict[str, Bug] = {
         "instant-runoff", less_noise(election_rules, 4), 2_000
     ),
     "half the noise of the look": Bug("counts, look", less_noise(drawn)),
+    "half the noise of counted people": Bug("counts, counted", less_noise(private_counts)),
+    "counted people without noise": Bug("counts, counted", counted_without_noise),
+    "answers counted as one": Bug("counts, counted", query_as_people(Query.ANSWERS)),
+    "contradictions counted as people": Bug(
+        "counts, counted", query_as_people(Query.CONTRADICTIONS)
+    ),
     "unlisted items for free": Bug("counts, look, items", unlisted_items_for_free, 4_000),
     **{
         f"names are people, {name}": Bug(f"{name}, names", names_are_people, 2_500)

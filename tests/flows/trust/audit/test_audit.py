@@ -23,7 +23,7 @@ from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.trust.audit import audit as whole
 from hushrank.flows.trust.audit.audit import Workers
 from hushrank.flows.trust.audit.central import Nights
-from hushrank.flows.trust.audit.result import AuditFound, Draws, Looks, Part
+from hushrank.flows.trust.audit.result import AuditFound, Beside, Draws, Looks, Part
 from hushrank.privacy.audit import epsilon_of_shift
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
@@ -44,7 +44,7 @@ RUNS = 250
 CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_power.py` has all
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row", "counts, item cap"),
     *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs, ties"),
-    "counts, look, items",
+    *("counts, look, items", "counts, counted", "spectral, counted", "footrule, counted"),
     *("pairs, public graph", "win-loss", "one-shot", "spectral", "borda", "bradley-terry"),
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
     *("footrule", "instant-runoff", "stream", "stream, metered rows", "debiased-rr", "laplace-rr"),
@@ -61,6 +61,7 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
     *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
     *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
+    *("counts, counted", "counts, counted, added", "spectral, counted", "footrule, counted"),
     *("pairs, names", "spectral, names", "borda, names", "stream, names"),
     *("stream, metered rows", "totals of points, groups", "precincts", "borda, groups"),
     *("counts, groups that overlap", "pairs, groups that overlap"),
@@ -71,6 +72,8 @@ FAULTS = (
     *("half the noise, weights", "half the noise, ties", "half the noise, public graph"),
     *("half the noise, tests", "half the noise, kemeny", "half the noise, bradley-terry"),
     *("half the noise of the look", "unlisted items for free"),
+    *("half the noise of counted people", "counted people without noise"),
+    *("answers counted as one", "contradictions counted as people"),
     *("half the sensitivity, item cap", "adjacency confused"),
     *("the noise of wins alone", "L + 1 answers count", "pairs are not distinct", "no item cap"),
     *("weights are not clipped", "heavy people do not shrink", "the same noise on all counts"),
@@ -125,6 +128,8 @@ def law_of(part: Part) -> NoiseLaw:
     match part.source:
         case Looks(look=look):
             return look.law
+        case Beside(law=law):
+            return law.law
         case Nights(stream=stream):
             return stream.law
         case Draws(mechanism=mechanism):
