@@ -20,6 +20,7 @@ MOVED = {
     "scaling": "benchmarks.html#scaling",
     "sixty_nights": "nightly.html#sixty-nights-a-tutorial",
     "tables": "files.html#tables-where-logs-live",
+    "threat_model": "survey_page.html#threat-model-of-a-survey-without-trust",
 }
 # The script keeps the part of an old address after #: headings kept their names when they moved.
 PAGE = """<!doctype html>

@@ -98,7 +98,8 @@ def report(
     before = release_before(release, output, *job.config.supersedes)
     continued = before is not None and find_archived(output, before.release_id) is None
     earlier = nights_before(release, output)
-    page = render_report(release, balance, before, earlier, continued=continued)
+    language = job.config.report.language
+    page = render_report(release, balance, before, earlier, continued=continued, language=language)
     return {REPORT: page.encode()}
 
 

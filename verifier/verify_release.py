@@ -200,7 +200,8 @@ line: item=item label?=text~ rank=number score=number low=open high=open rank_lo
     rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
     se?=number~ se_noise?=number~ se_chance?=number~
 errors: centre=[number*n] covariance=[[number]*n]
-group: name=text own=number informative=bool ranking=[line*n] released=<released> election?=election
+group: name=text own=number informative=bool ranking=[line*n] released=<released>
+    election?=election effects?=[effect*q]
 effect: name=text scale=number~ estimate=number low=open high=open
 look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
     noise_scale=number people?=count~ unlisted?=int~
@@ -353,7 +354,7 @@ rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text t
     person_features?={[value]}~ overvoted?=[text] repeated?=text write_ins?=text~
     no_valid_vote?=text~
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ places?=[text]~
-    contest?=text~
+    best?=text~ worst?=text~ shown?=[text]~ contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
     missing?=text~ booklets?={[text]}~ points?=points~ key?=key~
@@ -875,6 +876,7 @@ OF_SHEETS = ("sheet-totals", "point-totals")
 GROUPED = {
     *("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "point-totals", "sheet-totals"),
     *("above-counts", "margin-counts", "net-sums", "place-counts", "precinct-counts"),
+    "scores-and-effects",
 }
 COUNTED_LISTS = (
     *("above-counts", "margin-counts", "net-sums", "place-counts", "round-counts"),
@@ -932,7 +934,7 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
             needed.append(("exposures_sensitivity", n))
     if kind == "scores-and-effects":
         q, sums = len(release["effects"]), len(released["of_effects"])
-        sizes = zip(SUMS, (n, n * q, sums), strict=True)
+        sizes = zip(SUMS, (b.fits * n, b.fits * n * q, b.fits * sums), strict=True)
         needed += [(f"calibrate_covariate_mle {name}", size) for name, size in sizes if size]
     needed += [(OF_NAMES, None)] * (release.get("found") is not None)
     asked = release.get("counts") or {}
@@ -1600,7 +1602,7 @@ def parameters_of_names(names: Document | None, main: Document) -> Document:
 def tie_rule(settings: Document) -> str | None:
     """What becomes of items that a ranking puts at one rank; None: it has no ranks."""
     several = settings.get("layout") == "places" and settings.get("overvoted")
-    if settings.get("layout") not in ("long", "wide") and not several:
+    if settings.get("layout") not in ("long", "wide", "best-worst") and not several:
         return None
     if settings.get("ties") == "random":
         return "a secret coin puts them in order"
@@ -1959,7 +1961,16 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
             [whole.get("items")] * len(groups),
         ),
     }
-    same = ("row_weight", "answer_weight", "sheet_weight", "share", "booklets", "knots", "weights")
+    same = (
+        "units",
+        "row_weight",
+        "answer_weight",
+        "sheet_weight",
+        "share",
+        "booklets",
+        "knots",
+        "weights",
+    )
     added = ("wins", "losses", "ties", "right_minus_wrong", "points", "sheets", *RANKED_PARTS)
     for name in same:
         found[f"{name} of a group"] = [e.get(name) for e in groups], [whole.get(name)] * len(groups)
@@ -2220,6 +2231,16 @@ class Bundle:
     def summed(self) -> int:
         """Groups whose counts add up to the whole; 1 where the whole has counts of its own."""
         return 1 if self.most else self.groups
+
+    @property
+    def fits(self) -> int:
+        """Fits with covariates: of each group and of all rows; 1 where there are no groups."""
+        return self.groups + 1 if self.groups > 1 else 1
+
+    @property
+    def copies(self) -> int:
+        """The most of these fits that a row takes part in."""
+        return min(self.fits, 2)
 
     def most_rows(self, items: int | None = None) -> int:
         """Rows within all of these bounds together, among so many of the items; None: all."""
@@ -2611,7 +2632,7 @@ def count_norms(
         kinds = (2, 128 * q, 4096 * (q * (q + 1) // 2 - first))
         if inputs["moved"] != kinds[inputs["kind"]]:
             raise Wrong(f"no sum of information moves by {inputs['moved']}")
-        l1 = b.sides * b.most_rows() * b.weight * 1024 * inputs["moved"]
+        l1 = b.copies * b.sides * b.most_rows() * b.weight * 1024 * inputs["moved"]
         return l1, l1**2
     raise Wrong(f"nobody here knows a derivation {derivation}")
 
@@ -2717,17 +2738,22 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         return {**of_unit, "public": int(draw["public_graph"])}
     effects = release.get("effects") or []
     if derivation == "calibrate_covariates":
-        return {**of_unit, "effects": len(effects)}
+        return {**of_unit, "effects": len(effects), **fits_of(b)}
     if derivation == "calibrate_covariate_mle":
         own = {"effects": len(effects), "first": int(effects[0]["scale"] is None), "units": 1024}
         own |= {name: draw["inputs"][name] for name in ("kind", "moved")}  # see `count_norms`
-        return {**of_unit, **own, "row_weight": b.weight}
+        return {**of_unit, **own, "row_weight": b.weight, **fits_of(b)}
     return counted
 
 
 def overlap_of(b: Bundle) -> Document:
     """The most groups of a row; nothing where groups do not overlap."""
     return {"overlap": b.most} if b.most else {}
+
+
+def fits_of(b: Bundle) -> Document:
+    """The most fits of a row with covariates; nothing where there are no groups."""
+    return {"fits": b.copies} if b.groups > 1 else {}
 
 
 def inputs_before(derivation: str, release: Document, b: Bundle) -> Document:
@@ -2856,13 +2882,14 @@ def objective_loss(draw: Document, b: Bundle, effects: int) -> Loss:
     kinds = {law["kind"] for law in draw["laws"]} | {draw["mechanism"].rpartition("-")[2]}
     if len(kinds) > 1 or draw["cover"]["law"]["kind"] != "laplace":
         raise Wrong("the noise in the optimisation has another law than its name says")
-    if draw["cover"]["values"] != b.items + effects:
+    of_effects = derivation_of(draw) == "calibrate_covariates"
+    if draw["cover"]["values"] != (b.fits if of_effects else 1) * (b.items + effects):
         raise Wrong("the cover is of another number of values than are released")
     if b.names > 1:
         raise Wrong("the proof of noise inside an optimisation is of one name of a person")
     covered, stated = cover_loss(draw["cover"], ridge, step), fraction(draw["sensitivity"])
-    if derivation_of(draw) == "calibrate_covariates":
-        reach, rows = 2 + share * effects, b.most_rows()
+    if of_effects:
+        reach, rows = 2 + share * effects, b.copies * b.most_rows()
         curved = NONE if ridge >= scale else rows * log_bounds(1 + reach / (4 * ridge))[1]
         if stated < b.sides * rows * reach:
             raise Wrong(f"the sensitivity of {draw['what']} is {shown(b.sides * rows * reach)}")
@@ -4518,13 +4545,23 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
         say.check(not wrong, f"{name} has the {what} of release.json", text)
 
 
-def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document], tuple[str, ...]]]:
-    """Each table beside ranking.csv: its name, what it tells, its lines and needed columns."""
-    effects = [{**each, "effect": each["name"]} for each in release.get("effects") or ()]
+def lines_of_effects(release: Document) -> list[Document]:
+    """Effects of covariates in all rows and in each group, as effects.csv has them."""
+    boards = [("", release), *((each["name"], each) for each in release.get("groups") or ())]
+    effects = [
+        {**each, "effect": each["name"], "board": name}
+        for name, board in boards
+        for each in board.get("effects") or ()
+    ]
     for each in effects:
         for name, end in (("share", "estimate"), ("share_low", "low"), ("share_high", "high")):
             each[name] = 1 / (1 + math.exp(-float(each[end])))
-    yield "effects.csv", "effects", effects, ("effect", "estimate", "low", "high")
+    return effects
+
+
+def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document], tuple[str, ...]]]:
+    """Each table beside ranking.csv: its name, what it tells, its lines and needed columns."""
+    yield "effects.csv", "effects", lines_of_effects(release), ("effect", "estimate", "low", "high")
     booklets = release.get("test") or []
     scores = [
         {"score": score, "ability": ability, "standard_error": error, "booklet": each["name"]}
@@ -4885,9 +4922,9 @@ groups overlap: Counts are kept for {named_groups} groups, which may overlap, an
     together. An answer counts in {overlap} of the groups at most and once in the whole, and the
     noise hides a change of any answers in any groups: {cost} is paid once for all rankings
     {of_which} together.{across}
-groups -precinct-counts -overlap: Counts are kept apart for {named_groups} groups{others}. An answer
-    counts in one of them only, and the noise hides a change of any answers in any groups: {cost} is
-    paid once for all rankings {of_which} together.{across}
+groups -precinct-counts -overlap -scores-and-effects: Counts are kept apart for {named_groups}
+    groups{others}. An answer counts in one of them only, and the noise hides a change of any
+    answers in any groups: {cost} is paid once for all rankings {of_which} together.{across}
 balanced: The operator states that every pair of items was asked about equally often. Shares and
     ranks rest on that: where it is not so, an item that was shown more often ranks higher for that
     reason alone.
@@ -4932,6 +4969,10 @@ scores-and-effects: The scores and the effects are those that fit the answers be
     {scale}, hold each score; {effects}.
 scores-and-effects: Each covariate of a row is divided by its public scale and clipped to between -1
     and 1 before anything else is done with it, so no row can pull an effect by more than 1.
+scores-and-effects groups: This is done apart for {named_groups} groups{others}, and for all answers
+    together. An answer counts in one of the groups only and once in the whole, and the noise hides
+    a change of any answers in any groups: epsilon is paid once for all rankings of this release
+    together.{across}
 scores-and-effects: How much the answers tell of each score and effect, from which the intervals
     follow, is released with discrete Laplace noise of its own (standard deviations {deviations},
     counted in comparisons of equal items).
@@ -5579,6 +5620,7 @@ def tell_draw(parts: Parts, draw: Document, certificate: Document, release: Docu
         "law": law["kind"].capitalize(),
         "scale": digits(fraction(scale or law["scale"])),
         "deviation": digits(math.sqrt(variance_in(law))),
+        "named_groups": len(certificate["domain"]["groups"]),
     }
     if optimised:
         return
@@ -5593,7 +5635,6 @@ def tell_draw(parts: Parts, draw: Document, certificate: Document, release: Docu
         "l2_squared": norms["l2_squared"],
         "l1_over_epsilon": digits(norms["l1"] / parts["left"]),
         "rho": digits(fraction(draw["cost"]["rho"] or "0/1")),
-        "named_groups": len(certificate["domain"]["groups"]),
         "districts": len(released.get("districts") or ()),
         "units": b.weight * UNIT,
         "max_weight": f"{float(fraction(certificate['domain']['bounds']['max_weight'] or 1)):g}",

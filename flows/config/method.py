@@ -26,6 +26,7 @@ from pydantic_core import PydanticCustomError
 
 from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
 from hushrank.flows.config.items import ItemsConfig, PublicDesign, read_public_design
+from hushrank.flows.config.language import Language
 from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.rankings import SEVERAL_SEATS, STV, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
@@ -277,12 +278,16 @@ class ReportConfig(Section):
             the scale of the method. Elo needs scores of a logistic link.
         audit: what `hushrank audit` has written of this job; its bounds go into the certificate.
         about: description of the survey, for the top of the page.
+        language: language of the report, `report.html`; all other files are English.
     """
 
     scale: Literal["method", "elo"] = Field(default="method", examples=["elo"])
     audit: LocalPath | None = Field(default=None, examples=["audit.json"])
     about: AboutConfig | None = Field(
         default=None, examples=["{title: Canteen survey, sample: open}"]
+    )
+    language: Annotated[Language, Field(strict=False)] = Field(
+        default=Language.ENGLISH, examples=["de"]
     )
 
 

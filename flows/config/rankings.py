@@ -21,6 +21,7 @@ from hushrank.flows.config.section import (
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.transforms.rankings.ranking_columns import (
+    BestWorstColumns,
     ListColumns,
     OneRowColumns,
     PairColumns,
@@ -39,13 +40,16 @@ MAX_LENGTH = 1_000
 MOST_PROFILES = 256  # combinations of features of people, each of which has counts of its own
 # Layouts that have a column of each role.
 ROLES = {
-    "user": ("long", "list", "wide", "places"),
+    "user": ("long", "list", "wide", "places", "best-worst"),
     "item": ("long",),
     "rank": ("long",),
     "ranking": ("list",),
     "items": ("wide",),
     "places": ("places",),
-    "contest": ("long", "list", "wide", "places"),
+    "best": ("best-worst",),
+    "worst": ("best-worst",),
+    "shown": ("best-worst",),
+    "contest": ("long", "list", "wide", "places", "best-worst"),
     "epsilon": ("long", "list", "wide", "places", "pairs"),
     "left": ("pairs",),
     "right": ("pairs",),
@@ -155,6 +159,9 @@ class RankingColumnsConfig(ColumnRoles):
             have the items' names.
         places: for layout `places`: the columns of the first place, the second and so on, whose
             cells name the item there.
+        best, worst: for layout `best-worst`: the item chosen as the best, and as the worst.
+        shown: for layout `best-worst`: the columns that name the items shown, best and worst among
+            them; an empty cell names none.
         contest: the contest of the ranking; rankings of different contests are different.
         epsilon: the epsilon of this ranking.
         left, right: for layout `pairs`: the items of a drawn pair.
@@ -162,7 +169,7 @@ class RankingColumnsConfig(ColumnRoles):
         length: for layout `pairs`: how many items the ranking has.
     """
 
-    second: ClassVar[frozenset[str]] = frozenset({"items", "places"})
+    second: ClassVar[frozenset[str]] = frozenset({"items", "places", "shown"})
 
     user: Text | None = Field(default=None, examples=["user"])
     item: Text | None = Field(default=None, examples=["item"])
@@ -171,6 +178,11 @@ class RankingColumnsConfig(ColumnRoles):
     items: dict[Text, Text] | None = Field(default=None, examples=["{Q3_1: London, Q3_2: Paris}"])
     places: Annotated[tuple[Text, ...], Field(strict=False, min_length=1)] | None = Field(
         default=None, max_length=MAX_LENGTH, examples=["[Rank 1, Rank 2, Rank 3]"]
+    )
+    best: Text | None = Field(default=None, examples=["most liked"])
+    worst: Text | None = Field(default=None, examples=["least liked"])
+    shown: Annotated[tuple[Text, ...], Field(strict=False, min_length=2)] | None = Field(
+        default=None, max_length=MAX_LENGTH, examples=["[item 1, item 2, item 3, item 4]"]
     )
     contest: Text | None = Field(default=None, examples=["contest"])
     epsilon: Text | None = Field(default=None, examples=["epsilon"])
@@ -196,12 +208,25 @@ class RankingColumnsConfig(ColumnRoles):
                 yield "places", f"column {name} is {role} already; name another"
         if self.places is not None and len(set(self.places)) < len(self.places):
             yield "places", "names a column twice; each place has a column of its own"
+        roles = ("user", "contest", "epsilon", "best", "worst")
+        taken = {getattr(self, role): role for role in roles}
+        for name in self.shown or ():
+            if name in taken:
+                yield "shown", f"column {name} is {taken[name]} already; name another"
+        if self.shown is not None and len(set(self.shown)) < len(self.shown):
+            yield "shown", "names a column twice; remove one of them"
         yield from super()._problems()
 
 
 UNKNOWN = (
     "Nothing is taken as known of an item that a ranking does not list (input.unlisted: unknown)."
     " If the unlisted are below the listed, as in elections, write below."
+)
+
+
+BEST_AND_WORST = (
+    "A row says that its best item is above, and its worst below, the others that were shown. It"
+    " says nothing of items that were not shown, nor of the order of those between."
 )
 
 
@@ -213,6 +238,7 @@ class RankingsConfig(RowFiles):
         layout: `long`, a row is one ranked item; `list`, a row is a ranking; `wide`, a row is a
             ranking, and each item has a column that holds its rank, empty or NA if it is unranked;
             `places`, a row is a ranking, and each place has a column that names the item there;
+            `best-worst` (MaxDiff), a row is one choice of the best and the worst of some items;
             `pairs`, a row has the private answers of a ranking under `mechanism: random-pairs`, and
             the names of their columns are numbered (`left_1`, `left_2`) where `privacy.pairs` is
             above 1.
@@ -251,7 +277,7 @@ class RankingsConfig(RowFiles):
     """
 
     kind: Literal["rankings"] = Field(examples=["rankings"])
-    layout: Literal["long", "list", "wide", "places", "pairs"] = "long"
+    layout: Literal["long", "list", "wide", "places", "best-worst", "pairs"] = "long"
     columns: RankingColumnsConfig = Field(
         default_factory=RankingColumnsConfig, examples=["{user: user, item: item, rank: rank}"]
     )
@@ -286,7 +312,9 @@ class RankingsConfig(RowFiles):
             yield "columns.contest", "missing; contest chooses by it. Add for example contest: year"
         if self.layout == "places" and self.columns.places is None:
             yield "columns.places", "missing; add for example places: [Rank 1, Rank 2, Rank 3]"
-        if not self.has_numbers and self.ties is not RankingTies.REFUSE:
+        if self.layout == "best-worst":
+            yield from self._problems_of_best_worst()
+        elif not self.has_numbers and self.ties is not RankingTies.REFUSE:
             what = {
                 "list": "a ranking in a list has no ties",
                 "places": "a cell names one item, so nothing says which items are tied",
@@ -304,7 +332,7 @@ class RankingsConfig(RowFiles):
         if self.best != "lowest" and not self.has_numbers:
             yield "best", "is for layout: long or wide, whose ranks are numbers; remove this line"
         if (
-            self.layout in ("list", "wide", "places")
+            self.layout in ("list", "wide", "places", "best-worst")
             and self.columns.contest is not None
             and self.contest is None
         ):
@@ -314,6 +342,20 @@ class RankingsConfig(RowFiles):
                 " remove it, or choose one by contest",
             )
         yield from super()._problems()
+
+    def _problems_of_best_worst(self) -> Iterable[tuple[str, str]]:
+        usual = {"user": "user", "best": "best", "worst": "worst", "shown": "[item 1, item 2]"}
+        for role, example in usual.items():
+            if getattr(self.columns, role) is None:
+                yield f"columns.{role}", f"missing; add for example {role}: {example}"
+        if self.ties is not RankingTies.RANDOM:
+            yield (
+                "ties",
+                "must be random in layout: best-worst, whose rows leave the order of the other"
+                " items open: a secret coin decides it",
+            )
+        if self.unlisted is Unlisted.BELOW:
+            yield "unlisted", "must be unknown in layout: best-worst: other items were not shown"
 
     def _problems_of_ranks(self) -> Iterable[tuple[str, str]]:
         changed = {
@@ -417,7 +459,7 @@ class RankingsConfig(RowFiles):
     def readings(self, given: GivenRows) -> Iterator[Reading]:
         """Meaning of items that are not listed, of ranks, and of whole numbers."""
         if (
-            self.layout != "pairs"
+            self.layout not in ("pairs", "best-worst")
             and not given.complete
             and "unlisted" not in self.model_fields_set
         ):
@@ -429,6 +471,8 @@ class RankingsConfig(RowFiles):
             yield Reading(self.ranks_in_words, by_default=not chosen)
         if self.layout == "places":
             yield Reading(self.places_in_words)
+        if self.layout == "best-worst":
+            yield Reading(BEST_AND_WORST)
         if given.codes and self.layout != "wide":
             yield Reading(CODES.format(given.names[0]), by_default=self.layout != "pairs")
 
@@ -470,7 +514,7 @@ class RankingsConfig(RowFiles):
     @property
     def tie_rule(self) -> str:
         """Text on the treatment of items that share a rank; empty: they cannot."""
-        if not self.has_numbers and not self.overvoted:
+        if not self.has_numbers and not self.overvoted and self.layout != "best-worst":
             return ""
         if self.ties is RankingTies.RANDOM:
             return "a secret coin puts them in order"
@@ -509,37 +553,26 @@ class RankingsConfig(RowFiles):
 
     def ranking_columns(self, names: Sequence[str]) -> RankColumns | ListColumns | OneRowColumns:
         """Columns to read in rankings of the items `names`."""
-        columns = self.columns
+        columns, highest = self.columns, self.best == "highest"
+        of_a_row = {role: getattr(columns, role) for role in ("user", "contest", "epsilon")}
         if self.layout == "places":
-            return PlaceColumns(
-                places=columns.places or (),
-                user=columns.user,
-                contest=columns.contest,
-                epsilon=columns.epsilon,
-            )
+            return PlaceColumns(places=columns.places or (), **of_a_row)
+        if self.layout == "best-worst":
+            best, worst = columns.best or "best", columns.worst or "worst"
+            return BestWorstColumns(best=best, worst=worst, shown=columns.shown or (), **of_a_row)
         if self.layout == "wide":
             items = columns.items or {name: name for name in names}
             return WideRankColumns(
-                items=tuple(items.items()),
-                user=columns.user,
-                contest=columns.contest,
-                epsilon=columns.epsilon,
-                highest=self.best == "highest",
-                features=self.features(),
+                items=tuple(items.items()), highest=highest, features=self.features(), **of_a_row
             )
         if self.layout == "list":
-            return ListColumns(
-                ranking=columns.ranking or "ranking",
-                user=columns.user,
-                contest=columns.contest,
-                epsilon=columns.epsilon,
-                features=self.features(),
-            )
+            ranking = columns.ranking or "ranking"
+            return ListColumns(ranking=ranking, features=self.features(), **of_a_row)
         return RankColumns(
             user=columns.user or "user",
             item=columns.item or "item",
             rank=columns.rank or "rank",
             contest=columns.contest,
             epsilon=columns.epsilon,
-            highest=self.best == "highest",
+            highest=highest,
         )

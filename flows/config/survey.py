@@ -535,7 +535,7 @@ def _without_new_keys(
         del content["layout"]
     names += ["epsilon"] if content["kind"] == "responses" else []
     if content["kind"] == "rankings":
-        names += ["left", "right", "outcome", "length", "items", "places"]
+        names += ["left", "right", "outcome", "length", "items", "places", "best", "worst", "shown"]
         of_ranks = {"unlisted": "unknown", "skipped": "close"}
         of_ranks |= dict.fromkeys(("overvotes", "repeated"), "set-aside")
         for key in (key for key, default in of_ranks.items() if content[key] == default):

@@ -30,6 +30,7 @@ from jinja2 import Environment, FileSystemBytecodeCache, FunctionLoader, StrictU
 from jinja2.bccache import Bucket
 from markupsafe import Markup
 
+from hushrank.flows.config.language import Language
 from hushrank.flows.config.method import AboutConfig, Sample
 from hushrank.flows.ledger.entries import Balance
 from hushrank.flows.ledger.texts import (
@@ -50,7 +51,7 @@ from hushrank.flows.release.archive import (
     SCORES,
     STEP_FILE,
 )
-from hushrank.flows.release.boards import GroupRanking
+from hushrank.flows.release.boards import GroupRanking, effects_by_board
 from hushrank.flows.release.publish import ranking_pieces, round_table
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.released import effects_csv
@@ -81,6 +82,7 @@ from hushrank.flows.report.sections import (
     board_tables,
     contents_of,
     headline,
+    headline_names,
     history_figure,
     sure_table_of,
     table_of,
@@ -88,7 +90,7 @@ from hushrank.flows.report.sections import (
 from hushrank.flows.report.slide import chart_of, chart_svg, of_answers, protected_in_short
 from hushrank.flows.report.svg import Shape, figure_style
 from hushrank.flows.statement.record import Parameter, PrivacyRecord
-from hushrank.flows.statement.sentences import delta_sentence, number
+from hushrank.flows.statement.sentences import chance_to_guess, delta_sentence, number
 from hushrank.privacy.units import Adjacency, Bounding, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
@@ -146,8 +148,7 @@ def made_rows(release: Release) -> Iterator[Row]:
         return
     how = CHANGED if privacy.unit is Unit.LOCAL else release.released.made.value
     yield "How it was made", how
-    growth = math.exp(-float(privacy.epsilon))
-    sure = round(100 * (1 + privacy.delta * growth) / (1 + growth), 2)
+    sure = chance_to_guess(float(privacy.epsilon), privacy.delta)
     yield (
         "What epsilon means",
         f"If you took part: somebody who must say which of two possible versions of"
@@ -199,7 +200,14 @@ def downloads_of(release: Release) -> list[Download]:
     more = []
     if release.effects is not None:
         what = "what position and features do, for a spreadsheet"
-        more = [_download(EFFECTS, what, "text/csv", [effects_csv(release.effects)])]
+        more = [
+            _download(
+                EFFECTS,
+                what,
+                "text/csv",
+                [effects_csv(effects_by_board(release.effects, release.groups))],
+            )
+        ]
     if release.test is not None:
         what = "abilities by raw score, for a spreadsheet"
         more.append(_download(SCORES, what, "text/csv", [scores_csv(release.test)]))
@@ -280,6 +288,7 @@ def render_report(
     earlier: Sequence[Release] = (),
     *,
     continued: bool = False,
+    language: Language = Language.ENGLISH,
 ) -> str:
     """The page as text. It shows only what is in its arguments.
 
@@ -289,6 +298,7 @@ def render_report(
         before: the release before this one, to show what changed; None leaves that out.
         earlier: earlier nights of its stream, the first one first, to show ranks over time.
         continued: whether `before` is of a job that this one supersedes.
+        language: language of its sentences; all but English need the extra `languages`.
     """
     over_time = history_figure(release, earlier)
     figures = [*([] if over_time is None else [over_time]), *figures_of(release)]
@@ -323,8 +333,17 @@ def render_report(
         balance=balance,
         **_words_of_budget(release, balance),
     )
-    page = PERCENT.sub("\N{NO-BREAK SPACE}%", page)
-    return visible(page, lines=True)  # in older releases names may hold any character
+    page = visible(page, lines=True)  # in older releases names may hold any character
+    if language is not Language.ENGLISH:
+        page = _translated(page, release, language)
+    return PERCENT.sub("\N{NO-BREAK SPACE}%", page)
+
+
+def _translated(page: str, release: Release, language: Language) -> str:
+    """Translate the page; only then Babel is loaded."""
+    from hushrank.flows.report.languages import in_language, translator_of
+
+    return in_language(page, translator_of(release, language, headline_names(release)), language)
 
 
 def _words_of_budget(release: Release, balance: Balance | None) -> dict[str, Any]:

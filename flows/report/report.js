@@ -7,7 +7,9 @@
   if (!table || !tools) return;
   const body = table.tBodies[0];
   const headings = [...table.tHead.rows[0].cells];
-  const numbers = (text) => (text.replaceAll(",", "").match(/[+-]?\d+(\.\d+)?/g) || []).map(Number);
+  const { decimal, group } = document.documentElement.dataset;
+  const plain = (text) => text.replaceAll(group, "").replaceAll(decimal, ".");
+  const numbers = (text) => (plain(text).match(/[+-]?\d+(\.\d+)?/g) || []).map(Number);
   const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLocaleLowerCase();
   const column = (word) => headings.findIndex((heading) => heading.dataset.sort === word);
   const [named, ranked] = [column("text"), column("ranks")];
@@ -59,7 +61,8 @@
     }
     const inPlace = lines.every((line, place) => line.place === place);
     table.classList.toggle("rearranged", shown < lines.length || !inPlace);
-    tools.querySelector("output").textContent = `${shown} of ${lines.length} items`;
+    const said = document.querySelector("main").dataset.textShown;
+    tools.querySelector("output").textContent = said.replace("$1", shown).replace("$2", lines.length);
     reach(visible()[0]);
   };
 
@@ -122,8 +125,9 @@
     const name = link.download.replace(/\.svg$/, ".png");
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = "Save as PNG";
-    button.setAttribute("aria-label", `Save ${name}`);
+    const said = document.querySelector("main").dataset;
+    button.textContent = said.textPng;
+    button.setAttribute("aria-label", said.textSave.replace("$1", () => name));
     button.addEventListener("click", async () => {
       const picture = new Image();
       picture.src = link.href;
@@ -143,7 +147,7 @@
   const root = document.documentElement;
   const button = document.createElement("button");
   button.type = "button";
-  button.textContent = "Print a summary on one page";
+  button.textContent = document.querySelector("main").dataset.textSummary;
   button.addEventListener("click", () => {
     root.classList.add("summary");
     window.print();

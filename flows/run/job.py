@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hushrank.flows.config.apart import check_written_places
 from hushrank.flows.config.items import COMPLETE_ORDERS
+from hushrank.flows.config.language import Language
 from hushrank.flows.config.privacy import check_deltas
 from hushrank.flows.config.runner import DataflowRunner, FlinkRunner
 from hushrank.flows.config.section import GivenRows, Reading, check_can_be_made
@@ -197,6 +198,8 @@ def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:
             )
     if isinstance(config.runner, DataflowRunner):
         require("gcp", "runner: dataflow")
+    if (language := config.report.language) is not Language.ENGLISH:
+        require("languages", f"report.language: {language}")
     check_confidential(config.confidential)
     for key, place in (
         ("output", config.output),

@@ -40,6 +40,7 @@ from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable, rea
 from hushrank.transforms.common.randomisation import law_of_pairs, law_of_rankings
 from hushrank.transforms.common.sorting import Words, new_run
 from hushrank.transforms.engine.beam import beam
+from hushrank.transforms.rankings.best_worst import encode_best_worst
 from hushrank.transforms.rankings.count_rankings import (
     ByLevelFn,
     FirstChoicesFn,
@@ -70,6 +71,7 @@ from hushrank.transforms.rankings.pair_answers import (
     randomize_rankings,
 )
 from hushrank.transforms.rankings.ranking_columns import (
+    BestWorstColumns,
     ListColumns,
     PairColumns,
     PlaceColumns,
@@ -152,6 +154,8 @@ class RankingsKind(Kind[ReduceRankings]):
             lists = encode_lists(batch, columns, *how, job.max_length)
         elif isinstance(columns, PlaceColumns):
             lists = encode_places(batch, columns, *how, job.max_length, reading=job.reading)
+        elif isinstance(columns, BestWorstColumns):
+            lists = self._without_ties(encode_best_worst(batch, columns, *how, job.max_length))
         else:
             wide = encode_wide(batch, columns, *how, job.max_length, **self._of_ranks)
             lists = self._without_ties(wide)
@@ -328,6 +332,8 @@ class CountRankingsKind(RankingsKind):
             found = encode_lists(batch, columns, *how, job.max_length)
         elif isinstance(columns, PlaceColumns):
             found = encode_places(batch, columns, *how, job.max_length, reading=job.reading)
+        elif isinstance(columns, BestWorstColumns):
+            found = encode_best_worst(batch, columns, *how, job.max_length)
         else:
             found = encode_wide(batch, columns, *how, job.max_length, **self._of_ranks)
         if columns.user is None and job.meets_owners:

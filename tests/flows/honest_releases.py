@@ -162,6 +162,20 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "effects of many items": (EFFECTS, {"items": {"count": 12}}),
     "effects, who was first": (EFFECTS, {"input__features": None}),
     "effects, features": (EFFECTS, {"input__columns__first": None, **SPLIT}),
+    "effects, groups": (EFFECTS, {"groups": GROUPS}),
+    "effects of one row, other groups": (
+        EFFECTS,
+        {
+            **ONE_ROW,
+            **SPLIT,
+            "items": {"count": 12},
+            "groups": {**GROUPS, "values": ["red", "grey"], "others": "whole"},
+        },
+    ),
+    "effects of features, groups, added": (
+        EFFECTS,
+        {**ADDED, "input__columns__first": None, "groups": GROUPS},
+    ),
     "one-shot, split, added": ("one-shot", {**SPLIT, **ADDED}),
     "one-shot of one row": ("one-shot", ONE_ROW),
     "answers of many": ("debiased-rr", {"privacy__epsilon": 0.5}),
@@ -192,6 +206,20 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "laplace answers, range": ("laplace-rr", {**RANGE, "input__columns__epsilon": "own"}),
     "rankings of several": ("kemeny", {"privacy__max_contributions": 2}),
+    "best and worst choices": (
+        "borda, user",
+        {
+            "input__layout": "best-worst",
+            "input__ties": "random",
+            "input__columns": {
+                "user": "user",
+                "best": "best",
+                "worst": "worst",
+                "shown": ["a", "b", "c"],
+            },
+            "privacy__max_contributions": 2,
+        },
+    ),
     "rankings of nobody": ("borda", {"input__columns__user": None}),
     "rankings, contests": ("kemeny", {"input__columns__contest": "team", "input__contest": "red"}),
     "rankings in lists": ("borda", LISTS),
@@ -360,6 +388,16 @@ ALL = [*KINDS, *STREAMS, NIGHTLY, OFFICER]
 
 
 OTHER_ROWS = {
+    "best-worst": pa.table(
+        {
+            "user": pa.array([*range(24)]),
+            "a": pa.array(ITEMS * 6),
+            "b": pa.array((ITEMS[1:] + ITEMS[:1]) * 6),
+            "c": pa.array((ITEMS[2:] + ITEMS[:2]) * 6),
+            "best": pa.array(ITEMS * 6),
+            "worst": pa.array((ITEMS[2:] + ITEMS[:2]) * 6),
+        }
+    ),
     "list": pa.table({"ranking": pa.array([ITEMS, ITEMS[::-1], ITEMS] * 8)}),
     "pairs": pa.table(
         {

@@ -35,6 +35,7 @@ EXTRAS: Mapping[str, Extra] = {
     "delta": Extra("deltalake", ("deltalake",)),
     "gcp": Extra("Beam's libraries for Dataflow", ("google.cloud.dataflow", "apitools")),
     "iceberg": Extra("pyiceberg", ("pyiceberg",)),
+    "languages": Extra("Babel", ("babel",)),
     "otel": Extra(
         "the OpenTelemetry exporter",
         ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),

@@ -344,8 +344,44 @@ class PlaceColumns(ByRole):
         return [*found, *of_features, *((PLACE, name) for name in self.places)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestWorstColumns(ByRole):
+    """Columns of a table with a choice of the best and the worst of the items shown in each row.
+
+    Attributes:
+        best, worst: columns that name the chosen items.
+        shown: columns that name the items shown; an empty cell names none.
+        user, contest, epsilon, features: as in `ListColumns`.
+    """
+
+    best: str
+    worst: str
+    shown: tuple[str, ...]
+    user: str | None = None
+    contest: str | None = None
+    epsilon: str | None = None
+    features: Profiled | None = None
+
+    def item_names(self) -> list[str]:
+        """The columns whose values name items."""
+        return [self.best, self.worst, *self.shown]
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and name of each column."""
+        chosen = [
+            ("user", self.user),
+            (CONTEST, self.contest),
+            ("epsilon", self.epsilon),
+            (PLACE, self.best),
+            (PLACE, self.worst),
+        ]
+        found = [(role, name) for role, name in chosen if name is not None]
+        of_features = _roles_of_features(self.features)
+        return [*found, *of_features, *((PLACE, name) for name in self.shown)]
+
+
 # Forms of a table in which a row is a ranking.
-OneRowColumns = WideRankColumns | PlaceColumns
+OneRowColumns = WideRankColumns | PlaceColumns | BestWorstColumns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

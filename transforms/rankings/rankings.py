@@ -497,11 +497,11 @@ def encode_places(
             of rankings that break a rule.
     """
     items = np.stack(
-        [_items_there(batch[name], catalogue, reading) for name in columns.places], axis=1
+        [items_there(batch[name], catalogue, reading) for name in columns.places], axis=1
     )
-    named, repeated = items >= 0, _named_before(items)
+    named, repeated = items >= 0, named_before(items)
     ends = (items == _SEVERAL) & reading.end_at_tie
-    ends |= (items == _NOBODY) & reading.end_at_gap
+    ends |= (items == NOBODY) & reading.end_at_gap
     ends |= repeated & (reading.repeated is Repeated.EXHAUST)
     goes_on = ~np.logical_or.accumulate(ends, axis=1)
     wrong = np.asarray(repeated & goes_on & (reading.repeated is Repeated.SET_ASIDE))
@@ -537,7 +537,7 @@ def encode_places(
     return Sifted(rankings, rejects, valid)
 
 
-def _named_before(items: Codes) -> Mask:
+def named_before(items: Codes) -> Mask:
     """Whether each place names an item that a place before it names."""
     repeated = np.zeros(items.shape, np.bool_)
     for place in range(1, items.shape[1]):  # few columns, whatever the number of rows
@@ -546,27 +546,27 @@ def _named_before(items: Codes) -> Mask:
     return repeated
 
 
-_NOBODY, _SEVERAL = UNKNOWN - 1, UNKNOWN - 2  # in place of an item's code
+NOBODY, _SEVERAL = UNKNOWN - 1, UNKNOWN - 2  # in place of an item's code
 
 
-def _items_there(column: pa.Array, catalogue: Catalogue, reading: RankReading) -> Codes:
-    """Code of the item that each cell of a place names; `_NOBODY` or `_SEVERAL` if it names none.
+def items_there(column: pa.Array, catalogue: Catalogue, reading: RankReading) -> Codes:
+    """Code of the item that each cell of a place names; `NOBODY` or `_SEVERAL` if it names none.
 
     A word of `reading` is that word, even if an item has the same name.
     """
     if pa.types.is_null(column.type):
-        return np.full(len(column), _NOBODY, np.int32)
+        return np.full(len(column), NOBODY, np.int32)
     items = catalogue.codes(column)
     if reading.other is not None:
         other = np.full(len(column), catalogue.names.index(reading.other), np.int32)
         if is_text(column.type):
-            other[by_distinct(column, are_blank, np.True_)] = _NOBODY
+            other[by_distinct(column, are_blank, np.True_)] = NOBODY
         items = np.where(items == UNKNOWN, other, items)
-    for words, code in ((reading.not_ranked, _NOBODY), (reading.tie_words, _SEVERAL)):
+    for words, code in ((reading.not_ranked, NOBODY), (reading.tie_words, _SEVERAL)):
         if words:
             items = np.where(cells_among(column, words), np.int32(code), items)
     empty = by_distinct(column, are_unranked, np.True_) if is_text(column.type) else np.False_
-    return np.where(to_numpy(pc.is_null(column)) | empty, np.int32(_NOBODY), items)
+    return np.where(to_numpy(pc.is_null(column)) | empty, np.int32(NOBODY), items)
 
 
 def _ranks(

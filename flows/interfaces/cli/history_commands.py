@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.text import Text
 
+from hushrank.flows.config.language import Language
 from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.interfaces.cli.arguments import AsJson
 from hushrank.flows.report.svg import PICTURES, Shape
@@ -103,6 +104,9 @@ Excel = Annotated[
     ),
 ]
 Dark = Annotated[bool, typer.Option("--dark", help="Draw a chart in light colours on dark paper.")]
+InLanguage = Annotated[
+    Language, typer.Option("--language", help="Language of a report, an --out that ends in .html.")
+]
 OneRelease = Annotated[
     str | None, typer.Option("--release", help="Export only the release whose id begins with this.")
 ]
@@ -322,6 +326,7 @@ def export(
     shape: ShapeOf = Shape.WIDE,
     dark: Dark = False,
     excel: Excel = False,
+    language: InLanguage = Language.ENGLISH,
 ) -> None:
     """Write the rankings of all releases, or of one, into one table: a row for each item.
 
@@ -332,7 +337,7 @@ def export(
 
     An --out that ends in .png, .svg or .pdf gets a chart for slides of the last release, or of the
     one that is named. A chart shows as many items as can be read from afar; a PDF has pages for the
-    others. One that ends in .html gets the release's report.
+    others. One that ends in .html gets the release's report, in the language of --language.
     """
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.history import (
@@ -349,6 +354,8 @@ def export(
         _check_chart(out)
     if excel and out.suffix != CSV:
         raise ConfigError(f"--excel: is for a .csv file, and --out names {out}; leave --excel out")
+    if language is not Language.ENGLISH:
+        _check_language(out, language)
     releases = read_history(outputs)
     chosen, left_out = apart(releases)
     if release is not None:
@@ -357,7 +364,7 @@ def export(
         _export_chart(out, with_own_words(chosen[-1], sources, load_config), shape, dark)
         return
     if out.suffix == PAGE:
-        _export_page(out, with_own_words(chosen[-1], sources, load_config), outputs)
+        _export_page(out, with_own_words(chosen[-1], sources, load_config), outputs, language)
         return
     table = _table_of(kind, chosen)
     if kind in NOTHING and not table.num_rows:
@@ -417,7 +424,16 @@ def _export_chart(out: Path, release: Release, shape: Shape, dark: bool) -> None
     _say(f"Alternative text: {pages[0].description}")
 
 
-def _export_page(out: Path, release: Release, outputs: list[Place]) -> None:
+def _check_language(out: Path, language: Language) -> None:
+    from hushrank.flows.errors import require
+
+    if out.suffix != PAGE:
+        rule = "is for a report, an --out that ends in .html"
+        raise ConfigError(f"--language: {rule}, and --out names {out}; leave --language out")
+    require("languages", f"--language {language}")
+
+
+def _export_page(out: Path, release: Release, outputs: list[Place], language: Language) -> None:
     """Draw the report again as a page, without the budget."""
     from hushrank.flows.release.archive import find_archived, nights_before, release_before
     from hushrank.flows.report.page import render_report
@@ -426,7 +442,7 @@ def _export_page(out: Path, release: Release, outputs: list[Place]) -> None:
     output = next(kept)
     before, earlier = release_before(release, *outputs), nights_before(release, output)
     continued = before is not None and find_archived(output, before.release_id) is None
-    page = render_report(release, None, before, earlier, continued=continued)
+    page = render_report(release, None, before, earlier, continued=continued, language=language)
     write_whole(out, page.encode())
     _say(f"Wrote {out}: the report of release {release.release_id}, without the budget.")
 

@@ -390,7 +390,7 @@ def plan_of(
     """
     if request.plot is not None:
         check_picture(request.plot)
-    world = _world_of(config, request, world)
+    world = world_to_plan(config, request, world)
     target, settings = parse_target(request.target), settings_of(config, request)
     right = is_right(config, config.method)
     tried = _measured(config, settings, world, tell)
@@ -448,8 +448,12 @@ def _losses(compared: Tried, naive: Tried, best: Verdict | None) -> Iterator[Los
             yield loss
 
 
-def _world_of(config: SurveyConfig, request: PlanRequest, world: World) -> World:
-    """Build the world that the request describes."""
+def world_to_plan(config: SurveyConfig, request: PlanRequest, world: World) -> World:
+    """Build the world that the request describes, from other assumptions.
+
+    Raises:
+        ConfigError: the request breaks a rule.
+    """
     world = world_of(config, world, request.zipf, request.exposures)
     if request.ties is not None:
         world = with_ties(config, world, request.ties)

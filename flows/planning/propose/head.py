@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.planning.propose.names import Row, text_of
-from hushrank.transforms.common.plain_text import hidden_character
+from hushrank.transforms.common.plain_text import hidden_character, short
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head, read_arrow, read_orc
@@ -134,6 +134,7 @@ def read_head(source: Source) -> Head:
     _check_names(first.path, columns)
     first, questions = _below_the_names(first)
     path, rows = first.path, _first_rows(first)
+    _check_rows_inside(path, rows)
     head = Head(
         columns=_columns_shown(first, columns, rows),
         rows=rows,
@@ -168,6 +169,17 @@ def _columns_shown(file: InputFile, columns: list[str], rows: Sequence[Row]) -> 
     if file.format is not FileFormat.JSONL or not rows:
         return columns
     return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _check_rows_inside(path: str, rows: Sequence[Row]) -> None:
+    """Refuse one object that holds the rows in a list under a key, as programs answer requests."""
+    for key, value in rows[0].items() if len(rows) == 1 else ():
+        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            raise ConfigError(
+                f"{path}: is one object with the rows in a list under {short(key)}, and hushrank"
+                " reads a list of objects, or one object a line. Write that list alone into a file,"
+                f" for example: jq -c '.[\"{short(key)}\"][]' {path} > rows.jsonl"
+            )
 
 
 def _check_names(path: str, columns: Sequence[str]) -> None:

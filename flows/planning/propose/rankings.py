@@ -48,10 +48,12 @@ class RankingGuess:
     """Likely role of each column.
 
     Attributes:
-        layout: `long` with `item` and `rank`, `list` with `ranking`, `wide` with `items`, or
-            `places` with `places`.
+        layout: `long` with `item` and `rank`, `list` with `ranking`, `wide` with `items`,
+            `places` with `places`, or `best-worst` with `best`, `worst` and `shown`.
         items: the column of each item in layout `wide`, and the item's name.
         places: the columns of the places in layout `places`, the first place first.
+        best, worst: columns of the item chosen as the best, and as the worst.
+        shown: columns of the items that were shown.
         empty: columns of `items` without a clear rank in the rows that were read.
         markers: texts among the ranks that may mean that an item was not ranked.
         coded: the column of items that holds whole numbers in place of names; None: none does.
@@ -65,6 +67,9 @@ class RankingGuess:
     contest: str | None = None
     items: tuple[tuple[str, str], ...] = ()
     places: tuple[str, ...] = ()
+    best: str | None = None
+    worst: str | None = None
+    shown: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
     coded: str | None = None
@@ -72,14 +77,18 @@ class RankingGuess:
     def known(self) -> dict[str, str]:
         """Column of each role that was found, except guesses."""
         found = known_user(self.user)
-        roles = ("item", "rank", "ranking", "contest")
+        roles = ("item", "rank", "ranking", "best", "worst", "contest")
         return found | {
             role: column for role in roles if (column := getattr(self, role)) is not None
         }
 
     def unknown(self) -> list[str]:
         """Roles that the person must fill in."""
-        needed = {"long": ("user", "item", "rank"), "list": ("ranking",)}.get(self.layout, ())
+        needed = {
+            "long": ("user", "item", "rank"),
+            "list": ("ranking",),
+            "best-worst": ("user",),
+        }.get(self.layout, ())
         if self.user is not None:
             needed = ("user", *(role for role in needed if role != "user"))
         return [role for role in needed if role not in self.known()]
@@ -89,7 +98,7 @@ class RankingGuess:
         if self.ranking is not None:
             lists = [row.get(self.ranking) for row in rows]
             return len({str(item) for each in lists if isinstance(each, list) for item in each})
-        columns = self.places if self.item is None else (self.item,)
+        columns = self.places or self.shown if self.item is None else (self.item,)
         found = {text for column in columns for text in texts_of(rows, column)}
         return len(found - WORDS_OF_PLACES if self.places else found)
 
@@ -129,6 +138,34 @@ def guess_rankings(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess 
         contest=contest,
         markers=markers,
         coded=numbered_column(rows, [item]),
+    )
+
+
+def stated_ranks(
+    rows: Sequence[Row], roles: Mapping[str, str], user: UserGuess | None, layout: str
+) -> RankingGuess:
+    """Take the roles that a person states in a log of rankings.
+
+    Args:
+        rows: the first few rows.
+        roles: column of each role that a person stated.
+        user: column of the person; None: not stated.
+        layout: `long` or `list`.
+    """
+    listed = roles.get("ranking")
+    if layout == "list" and listed is not None:
+        items = [{"item": item} for row in rows for item in _as_list(row.get(listed))]
+        coded = listed if numbered_column(items, ["item"]) else None
+        return RankingGuess(layout="list", user=user, ranking=listed, coded=coded)
+    item, rank = roles.get("item"), roles.get("rank")
+    return RankingGuess(
+        layout=layout,
+        user=user,
+        item=item,
+        rank=rank,
+        contest=roles.get("contest"),
+        markers=() if rank is None else _markers(rows, [rank]),
+        coded=None if item is None else numbered_column(rows, [item]),
     )
 
 
@@ -302,6 +339,40 @@ def guess_places(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess | 
                 user=_whose(columns, rows, series),
                 places=tuple(series),
                 coded=numbered_column(rows, series),
+            )
+    return None
+
+
+_BEST, _WORST = {"best", "most"}, {"worst", "least"}  # words of the names of two columns
+
+
+def guess_best_worst(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess | None:
+    """Read rows as choices of the best and the worst of items that other columns show (MaxDiff).
+
+    Without this, the order in which items were shown could pass for a ranking. So it takes two
+    columns whose names say best and worst, and a numbered series that holds both choices of every
+    row.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows; values as text, numbers, lists or None.
+    """
+    best = [column for column in columns if _BEST & {*words_of(column)}]
+    worst = [column for column in columns if _WORST & {*words_of(column)}]
+    if len(best) != 1 or len(worst) != 1 or best == worst:
+        return None
+    chosen = [*best, *worst]
+    for shown in _numbered_series([column for column in columns if column not in chosen]):
+        cells = [{text_of(row.get(column)) for column in shown} for row in rows]
+        picks = [{text_of(row.get(column)) for column in chosen} - {""} for row in rows]
+        if any(picks) and all(pick <= among for pick, among in zip(picks, cells, strict=True)):
+            return RankingGuess(
+                layout="best-worst",
+                user=guess_user(columns, rows, [*chosen, *shown]),
+                best=best[0],
+                worst=worst[0],
+                shown=tuple(shown),
+                coded=numbered_column(rows, shown),
             )
     return None
 

@@ -71,6 +71,8 @@ _RANKING_ROLES = {
     "item": "what was ranked",
     "rank": "the rank, a number (see best)",
     "ranking": "a list of items, best first",
+    "best": "the item chosen as the best",
+    "worst": "the item chosen as the worst",
     "contest": "id of the ranking among a person's rankings",
 }
 _ADJACENCY = line(
@@ -336,10 +338,9 @@ def rankings_lines(
         items_file: the file whose header names the items; None: the person must name them.
         complete: whether each ranking lists all items, by the kind of the file.
     """
-    meaning = "refuse: set aside; random: a secret coin puts tied items in order"
     in_file = items_file is not None
-    ranked = [*guess.places, *(column for column, _ in guess.items)]
-    free = [column for column in columns if column not in ranked]
+    ranked = [*guess.places, *guess.shown, *(column for column, _ in guess.items)]
+    free = [each for each in columns if each not in (*ranked, guess.best, guess.worst)]
     roles = _column_questions(
         _RANKING_ROLES, guess.unknown(), free, {}, may_name_people(free, guess.user)
     )
@@ -354,7 +355,8 @@ def rankings_lines(
         items = (doubtful_items_question(ranked, guess.empty),)
     elif not in_file and not guess.items:
         items = _items_questions("ranked", guess.coded)
-    unlisted = None if complete else unlisted_question()
+    chosen = guess.layout == "best-worst"
+    unlisted = None if complete or chosen else unlisted_question()
     epsilon = epsilon_question()
     known = (*guess.known(), *guess.unknown())
     renamed = list(_columns_of_items(guess))
@@ -367,11 +369,11 @@ def rankings_lines(
             *renamed,
             *_place_lines(guess),
             *(each.line for each in numbers),
-            *((line("  ties", ties, meaning),) if guess.layout in ("long", "wide") else ()),
+            *_tie_lines(guess, ties),
             *(each.line for each in _any(unlisted)),
         ),
         items=_item_lines(items) if items else tuple(_ranked_items(guess, items_file)),
-        privacy=tuple(_trusted_lines(epsilon, owned="user" in known)),
+        privacy=tuple(_trusted_lines(epsilon, owned="user" in known, chosen=chosen)),
         budget="10",
         delta=_TOTAL_DELTA,
         questions=(*roles, *numbers, *_any(unlisted), *items, epsilon),
@@ -408,11 +410,23 @@ _LAYOUTS = {
     "list": "a row a ranking; long: a row a ranked item",
     "wide": "a row a ranking, a column an item; an empty cell is unranked",
     "places": "a row a ranking, a column a place, whose cells name the item there",
+    "best-worst": "a row a choice of the best and the worst of the items shown",
 }
 
 
+def _tie_lines(guess: RankingGuess, ties: str) -> Iterator[str]:
+    """Yield the rule for items at one rank, where a row may have them."""
+    if guess.layout in ("long", "wide"):
+        meaning = "refuse: set aside; random: a secret coin puts tied items in order"
+        yield line("  ties", ties, meaning)
+    if guess.layout == "best-worst":
+        yield line("  ties", "random", "a secret coin orders those between best and worst")
+
+
 def _place_lines(guess: RankingGuess) -> Iterator[str]:
-    """Yield the columns of places, and the words that name no item."""
+    """Yield the columns of places or of items shown, and the words that name no item."""
+    if guess.shown:
+        yield line("    shown", flow(guess.shown), "the items shown, best and worst among them")
     if guess.places:
         yield line("    places", flow(guess.places), "the first place first")
         yield line("  not_ranked", flow(NOBODY), "cells that name nobody, beside empty ones")
@@ -437,7 +451,7 @@ def _ranked_items(guess: RankingGuess, items_file: str | None) -> Iterator[str]:
         yield from (f"    - {scalar(item)}" for _, item in guess.items)
 
 
-def _trusted_lines(epsilon: Question, *, owned: bool) -> Iterator[str]:
+def _trusted_lines(epsilon: Question, *, owned: bool, chosen: bool) -> Iterator[str]:
     """Yield the guarantee of rankings that are counted before noise is added."""
     yield line(
         "  unit", "user", "you hold the raw rankings; if nobody may, use local with mechanism: auto"
@@ -446,6 +460,8 @@ def _trusted_lines(epsilon: Question, *, owned: bool) -> Iterator[str]:
     yield epsilon.line
     yield from _noise_lines("for many counts that move a little; or laplace, without delta")
     bound = "the most rankings per person that count"
+    if chosen:
+        bound = "the most rows per person that count: as many as everybody was asked"
     if not owned:
         bound = "nothing says whose a ranking is: each is another person's"
     yield line("  max_contributions", "1", bound)

@@ -81,6 +81,11 @@ def test_a_run_that_its_look_stops_may_be_struck_at_many_operations(struck):
 
 
 @pytest.mark.slow
+def test_a_run_that_counts_beside_its_ranking_may_be_struck_at_many_operations(struck):
+    assert struck(["noisy-counts, counted"], 53).keys() == STATES
+
+
+@pytest.mark.slow
 def test_a_run_that_finds_names_may_be_struck_at_many_operations(struck):
     """A kill between both draws leaves names that the next run takes up."""
     assert struck([FINDING], 67).keys() >= {"reserved", "found", "drawn"}

@@ -375,7 +375,7 @@ def test_best_and_worst_are_one_comparison_with_twice_the_score(survey, command)
     table = best_and_worst(400, 6, scores)
     WRITERS["rows.csv"](table, path)
     proposal = survey.folder / "proposed.yaml"
-    code, printed = command("init", path, "--out", proposal)
+    code, printed = command("init", path, "--out", proposal, "--kind", "comparisons")
     assert code == 0, printed
     assert "winner=best, loser=worst" in printed
     assert "best and worst of a set count as one comparison" in printed

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushrank.estimation.common import central_noise
+from hushrank.estimation.common import central_noise, private_counts
 from hushrank.estimation.comparisons import covariate_mle, noisy_counts, perturbed_mle
 from hushrank.estimation.rankings import ranking_counts
 from hushrank.estimation.responses import measurements, point_totals, sheet_totals
@@ -31,8 +31,9 @@ from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.run import draw, estimate, reduce, reserve
 from hushrank.flows.statement import rankings as ranking_statement
 from hushrank.flows.statement.found_names import record_with_names
-from hushrank.flows.statement.record import record_with_look
+from hushrank.flows.statement.record import record_with_counts, record_with_look
 from hushrank.privacy import random_pairs, randomized_response
+from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.transforms.common import randomisation
 from hushrank.transforms.storage.places import npz_bytes
 from tests.flows.conftest import InProcessReducer, Survey
@@ -101,6 +102,9 @@ def concluded(job: Job) -> Conclusion:
     if drawn.found is not None:
         whole = record_with_names(said.privacy, job.drawn_by.params)
         return dataclasses.replace(said, privacy=whole)
+    if drawn.counts:
+        whole = record_with_counts(said.privacy, job.drawn_by.params)
+        return dataclasses.replace(said, privacy=whole)
     seen = look_of(drawn, job.config)
     if seen is None:
         return said
@@ -121,6 +125,8 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     _tripled(monkeypatch, sheet_totals, "sheet_totals_sensitivity")
     _tripled(monkeypatch, point_totals, "point_totals_sensitivity")
     _tripled(monkeypatch, central_noise, "votes_sensitivity")
+    thrice = dict.fromkeys(private_counts.SENSITIVITIES, lambda params: Sensitivity(3, 3))
+    monkeypatch.setattr(private_counts, "SENSITIVITIES", thrice)
     _tripled(monkeypatch, ranking_counts, "ranking_sensitivity")
     _tripled(monkeypatch, ranking_counts, "ranking_below_sensitivity")
     _tripled(monkeypatch, noisy_counts, "one_shot_sensitivity")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hushrank.privacy.keyed_hash import KeyedHash
@@ -66,6 +66,7 @@ def test_neither_order_nor_the_side_of_an_item_matters(rows, random):
 
 
 @given(ROWS, st.integers(0, 5))
+@example([(0, 0, 1, 1), (0, 0, 1, -1), (0, 1, 2, 1), (0, 1, 2, -1)], 0)
 def test_one_person_moves_the_numbers_by_one_alone(rows, person):
     without = [row for row in rows if row[0] != person]
     all_of, others = (tally_of_contradictions(owned(each)) for each in (rows, without))

@@ -357,3 +357,14 @@ def test_other_marks_between_columns_are_read(command, name, mark, keys):
     text = Path("survey.yaml").read_text()
     assert all(f"  {key}" in text for key in keys)
     ranked(command, COMPARED, "Oslo")
+
+
+def test_rows_under_a_key_of_one_object_are_refused_with_the_command_that_helps(command):
+    """As programs answer requests; read as it is, the file would be one row."""
+    Path("answer.json").write_text(json.dumps({"next": None, "data": [{"user": "a", "won": "b"}]}))
+    code, printed = command("init", "answer.json", "--out", "job.yaml")
+    said = " ".join(printed.split())
+    assert code != 0
+    assert "a list under data" in said
+    assert "jq -c '.[\"data\"][]'" in said
+    assert not Path("job.yaml").exists()

@@ -1,0 +1,194 @@
+"""Exports of best-worst scaling (MaxDiff) as survey programs write them: from file to page."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import load_config
+from hushrank.flows.release.release import load_release
+from tests.flows.conftest import Survey
+from tests.flows.forgeries import run
+
+UTILITIES = {"Tea": 1.2, "Coffee": 0.7, "Juice": 0.2, "Milk": -0.4, "Cola": -0.6, "Water": -1.1}
+ITEMS = list(UTILITIES)
+PEOPLE, SETS, SHOWN = 900, 4, 4
+
+
+def picked(among: Sequence[str], sign: int, rng: random.Random) -> str:
+    return rng.choices(among, [math.exp(sign * UTILITIES[item]) for item in among])[0]
+
+
+def choices() -> list[tuple[int, list[str], str, str]]:
+    """Person, items shown, best and worst of each row, by the multinomial logit law."""
+    rng = random.Random(11)
+    found = []
+    for person in range(PEOPLE):
+        for _ in range(SETS):
+            shown = rng.sample(ITEMS, SHOWN)
+            best = picked(shown, 1, rng)
+            worst = picked([item for item in shown if item != best], -1, rng)
+            found.append((person, shown, best, worst))
+    return found
+
+
+def true_scores() -> dict[str, float]:
+    """Mean half of the items below less those above, over all sets; not shown counts as 0."""
+    sums = dict.fromkeys(ITEMS, 0.0)
+    sets = [*itertools.combinations(ITEMS, SHOWN)]
+    for shown in sets:
+        weights = np.array([math.exp(UTILITIES[item]) for item in shown])
+        for b, best in enumerate(shown):
+            first = weights[b] / weights.sum()
+            rest = [item for item in shown if item != best]
+            against = np.array([math.exp(-UTILITIES[item]) for item in rest])
+            sums[best] += first * (SHOWN - 1) / 2
+            for item, share in zip(rest, against / against.sum(), strict=True):
+                sums[item] -= first * share * (SHOWN - 1) / 2
+    return {item: value / len(sets) for item, value in sums.items()}
+
+
+def write(header: Sequence[str], row: Callable[[int, list[str], str, str], list[object]]) -> None:
+    with Path("sets.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(header)
+        rows.writerows(row(*each) for each in choices())
+
+
+def with_names() -> None:
+    header = ["ResponseId", *(f"alt_{k}" for k in range(1, 5)), "Most preferred", "Least preferred"]
+    write(header, lambda person, shown, best, worst: [f"R_{person}", *shown, best, worst])
+
+
+def choices_first() -> None:
+    header = ["respondent_id", "BestChoice", "WorstChoice", *(f"Item{k}" for k in range(1, 5))]
+    write(header, lambda person, shown, best, worst: [person, best, worst, *shown])
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def job(folder: Path, **columns: object) -> Survey:
+    settings = {
+        "name": "drinks",
+        "input": {
+            "kind": "rankings",
+            "layout": "best-worst",
+            "paths": ["sets.csv"],
+            "ties": "random",
+            "columns": columns,
+        },
+        "items": {"names": ITEMS},
+        "privacy": {
+            "unit": "user",
+            "epsilon": 8.0,
+            "noise": "gaussian",
+            "delta": 1e-6,
+            "max_contributions": SETS,
+        },
+        "method": "borda",
+        "output": "out",
+        "confidential": "work",
+        "ledger": {"path": "ledger.jsonl", "epsilon": 20, "delta": 1e-5},
+    }
+    return Survey(folder, settings).set()
+
+
+SHAPES = {
+    "names": (
+        with_names,
+        {
+            "user": "ResponseId",
+            "best": "Most preferred",
+            "worst": "Least preferred",
+            "shown": [f"alt_{k}" for k in range(1, 5)],
+        },
+    ),
+    "choices first": (
+        choices_first,
+        {
+            "user": "respondent_id",
+            "best": "BestChoice",
+            "worst": "WorstChoice",
+            "shown": [f"Item{k}" for k in range(1, 5)],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_export_is_ranked_and_its_intervals_hold(shape: str, here: Path):
+    """All intervals of all items together: each shape fails by chance in less than 5 % of draws of
+    answers; these answers are fixed, so only the noise is drawn, a small part of the error."""
+    make, columns = SHAPES[shape]
+    make()
+    run(job(here, **columns))
+    release = load_release(here / "out" / "release.json")
+    truth = true_scores()
+    for line in release.ranking:
+        assert line.low_all <= truth[line.item] <= line.high_all, line.item
+        assert line.high_all - line.low_all < 0.4, line.item
+    assert release.ranking[0].item == "Tea"
+    assert "Water" in (here / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_file_of_ranks_says_the_same(here: Path):
+    """1, 0 and -1 in a column for each item are `layout: wide`, which needs no other rule."""
+    write(
+        ["id", *ITEMS],
+        lambda person, shown, best, worst: [
+            person,
+            *(("" if i not in shown else (i == best) - (i == worst)) for i in ITEMS),
+        ],
+    )
+    survey = job(here, user="id")
+    survey.set(input__layout="wide", input__best="highest")
+    run(survey)
+    release = load_release(here / "out" / "release.json")
+    truth = true_scores()
+    for line in release.ranking:
+        assert line.low_all <= truth[line.item] <= line.high_all, line.item
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_init_does_not_take_the_order_of_display_for_a_ranking(
+    shape: str, here: Path, command: Callable[..., tuple[int, str]]
+):
+    make, columns = SHAPES[shape]
+    make()
+    assert command("init", "sets.csv", "--out", "job.yaml")[0] == 0
+    text = Path("job.yaml").read_text()
+    assert "layout: best-worst" in text
+    assert f"best: {columns['best']}" in text
+    assert f"shown: [{', '.join(columns['shown'])}]" in text
+    assert "ties: random" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"input__ties": "refuse"}, "must be random"),
+        ({"input__unlisted": "below"}, "were not shown"),
+        ({"method": "bradley-terry"}, "must be borda or kemeny"),
+        ({"input__columns__user": None}, "columns.user: missing"),
+        ({"input__columns__shown": None}, "columns.shown: missing"),
+        ({"input__columns__shown": ["alt_1", "alt_1"]}, "names a column twice"),
+        ({"input__columns__shown": ["alt_1", "Most preferred"]}, "is best already"),
+        ({"input__layout": "places"}, "belongs to layout: best-worst"),
+    ],
+)
+def test_what_would_change_the_answer_is_refused(here: Path, change: dict[str, object], rule: str):
+    survey = job(here, **SHAPES["names"][1]).set(**change)
+    with pytest.raises(ConfigError, match=rule):
+        load_config(survey.config)

@@ -1,0 +1,98 @@
+"""Tables in which a row is a choice of the best and the worst of a few items that were shown. Pure.
+
+That is best-worst scaling, which market research calls MaxDiff. A row with k items shown says that
+the best is above the k - 1 others, and that the k - 2 items between are above the worst: 2k - 3
+comparisons. It says nothing of the order of those between. So it is read as a ranking of the k
+items with a tie, which a secret coin breaks; then it is one ranking of at most k items like any
+other, and the sensitivity of counts of rankings holds for it. By Borda sums an item gains k - 1
+where it is the best, loses k - 1 where it is the worst, and gains nothing on average where it is
+between: this is the usual count of best less worst.
+
+References:
+    Louviere, Flynn and Marley, Best-Worst Scaling (2015), chapters 1 and 2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
+from hushrank.transforms.common.encode import Sifted, missing, pseudonyms, sift
+from hushrank.transforms.common.epsilons import (
+    EpsilonSource,
+    EpsilonTable,
+    epsilons_of,
+    rules_of_epsilons,
+)
+from hushrank.transforms.rankings.person_features import rules_of_profiles
+from hushrank.transforms.rankings.ranking_columns import AS_GIVEN, BestWorstColumns
+from hushrank.transforms.rankings.rankings import (
+    NOT_KNOWN,
+    REPEATED,
+    TOO_LONG,
+    Rankings,
+    items_there,
+    named_before,
+)
+
+BEST, BETWEEN, WORST, NOT_SHOWN = range(4)  # places of an item in a row, the best first
+
+
+def encode_best_worst(
+    batch: pa.RecordBatch,
+    columns: BestWorstColumns,
+    catalogue: Catalogue,
+    source: EpsilonSource,
+    table: EpsilonTable | None,
+    keyed_hash: KeyedHash | None,
+    max_length: int,
+) -> Sifted[Rankings]:
+    """Encode one batch with a choice of the best and the worst in each row, as rankings with ties.
+
+    Args:
+        batch: a batch with the columns that `columns` names.
+        columns: columns of the items shown, of the best and of the worst.
+        catalogue: the public items.
+        source, table: source of the epsilons, with its table.
+        keyed_hash: makes the pseudonyms of people; None: nobody's rankings need to meet.
+        max_length: rows in which more items were shown are set aside.
+    """
+    shown = np.stack([items_there(batch[each], catalogue, AS_GIVEN) for each in columns.shown], 1)
+    best, worst = (
+        items_there(batch[each], catalogue, AS_GIVEN)[:, np.newaxis]
+        for each in (columns.best, columns.worst)
+    )
+    place = np.select([shown < 0, shown == best, shown == worst], [NOT_SHOWN, BEST, WORST], BETWEEN)
+    lengths = np.count_nonzero(shown >= 0, axis=1)
+    chosen = (best >= 0) & (worst >= 0)
+    found = ((place == BEST).any(axis=1) & (place == WORST).any(axis=1))[:, np.newaxis]
+    epsilon, broken = epsilons_of(batch, columns, source, table)
+    profile = None if columns.features is None else columns.features.profiles_of(batch)
+    valid, rejects = sift(
+        batch,
+        [
+            ("null user", missing(batch, columns.user)),
+            (NOT_KNOWN, (np.concatenate([shown, best, worst], axis=1) == UNKNOWN).any(axis=1)),
+            ("the row names no best or no worst item", (~chosen)[:, 0]),
+            (REPEATED, np.asarray(named_before(shown).any(axis=1))),
+            ("best and worst are not two of the items that were shown", (~found)[:, 0]),
+            (TOO_LONG, lengths > max_length),
+            *rules_of_epsilons(broken),
+            *rules_of_profiles(columns.features, profile),
+        ],
+    )
+    owner = None
+    if columns.user is not None and keyed_hash is not None:
+        owner = pseudonyms(batch[columns.user], keyed_hash)[valid]
+    shown, place, lengths = shown[valid], place[valid], lengths[valid]
+    order = np.lexsort((shown, place), axis=1)  # tied items as in the catalogue
+    items, place = (np.take_along_axis(each, order, axis=1) for each in (shown, place))
+    listed = np.arange(items.shape[1]) < lengths[:, np.newaxis]
+    tied = np.zeros(items.shape, np.bool_)
+    tied[:, 1:] = (place[:, 1:] == BETWEEN) & (place[:, :-1] == BETWEEN)
+    rankings = Rankings(
+        items[listed].astype(np.int64), lengths, epsilon[valid], owner, tied[listed]
+    )
+    return Sifted(rankings, rejects, valid)
