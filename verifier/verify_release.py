@@ -339,8 +339,9 @@ domain: items=count catalogue_sha256=digest bounds=bounds groups=[text] other_ro
 bounds: max_contributions=count~ per_item_cap=count~ distinct_pairs=bool bounding=text
     max_weight=fraction~ names_per_person?=count~ groups_per_answer?=count~
 nights: stream=text night=count nights=count participations=count~ gap=count~
-    participation?=metered~ window=count~
-metered: rows=count pair_gap=count burst=count
+    participation?=terms_of_rows~ window=count~
+terms_of_rows: rows=count pair_gap=count burst=count refill?=fraction~
+metered: rows=count pair_gap=count burst=count refill?=number~
 rows: kind=text settings=<settings> schedule=schedule rules=[text]
 schedule: timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text
 comparisons: *settings layout?=text columns?=roles design?=text words?=outcome_words~
@@ -739,6 +740,8 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
     }
     if night or release.get("stream"):
         own = {**release["stream"], "night": release["stream"]["number"]}
+        if (metered := own.get("participation")) and metered.get("refill") is not None:
+            own["participation"] = {**metered, "refill": str(exactly(metered["refill"]))}
         pairs |= {f"{name} of the stream": (night[name], own[name]) for name in night}
     for draw in certificate["draws"] if certificate["guarantee"]["epsilon"] != "inf" else ():
         pairs |= numbers_of(draw, release)
@@ -2564,7 +2567,7 @@ def metered_rows(b: Bundle, metered: Document, column: Sequence[int], kind: str)
         raise Wrong("rows are metered for counts of pairs, each row of a person on its own pair")
     if not 1 <= len(column) <= metered["pair_gap"] or min(column) < 0:
         raise Wrong("the encoder has more bands than nights lie between two rows on one pair")
-    if not 1 <= metered["burst"] <= metered["rows"]:
+    if not 1 <= metered["burst"] <= metered["rows"] or not fraction(metered.get("refill") or 1) > 0:
         raise Wrong("more rows may count on the first night than on all nights")
     l1 = b.sides * b.weight * metered["rows"] * sum(column)
     return l1, b.sides * b.weight**2 * metered["rows"] * sum(each**2 for each in column)
@@ -2579,8 +2582,10 @@ def stream_norms(b: Bundle, stated: Sequence[int], terms: Document, release: Doc
         raise Wrong("the nights of a stream count a person's nights or rows, one of the two")
     if len(stated) > min(gap, nights):
         raise Wrong("the encoder has more bands than nights lie between two of a person's")
-    column = encoder(terms["window"], len(stated))
-    if list(stated) != column or release["stream"]["coefficients"] != column:
+    column = list(stated)
+    if release["stream"]["coefficients"] != column or not column or column[0] != 2**20:
+        raise Wrong("the release and the certificate state different encoders of the stream")
+    if terms["window"] is not None and column != encoder(terms["window"], len(column)):
         raise Wrong("the encoder of the stream has other coefficients than the square root")
     if metered:
         return metered_rows(b, metered, column, kind)
@@ -4077,6 +4082,9 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
     check_fit(release, say)
 
 
+ENDLESS = 1 << 15  # nights of a stream without an end in sight, which shares its error by years
+
+
 def check_alarms(release: Document, say: Findings) -> None:
     """That orders of watched pairs are those that the errors make certain for all nights together.
     Orders that are not certain tonight are those of earlier nights, which are not at hand."""
@@ -4085,7 +4093,9 @@ def check_alarms(release: Document, say: Findings) -> None:
         return
     names = [line["item"] for line in release["ranking"]]
     pairs = told["pairs"] or list(itertools.combinations(sorted(names), 2))
-    each = 0.05 / (release["stream"]["nights"] * len(pairs))
+    each, told_of = 0.05 / (release["stream"]["nights"] * len(pairs)), release["stream"]
+    if told_of["nights"] == ENDLESS:  # year y has 6 / (pi y)^2 of the error
+        each = 0.05 * 6 / (math.pi * (1 + (told_of["number"] - 1) // 365)) ** 2 / (365 * len(pairs))
     q = -math.log(each) / math.sqrt(2)
     if "gaussian" in release["privacy"]["mechanism"]:
         q = -NormalDist().inv_cdf(each / 2)
@@ -5285,6 +5295,7 @@ cap: , with any one item in at most {c} of them
 cap: ~and with any one item in at most {c} of them
 :
 [burst_of]
+refilled: , at most {burst} of them on the first night, and {refill} further ones a night
 limited: , at most {burst} of them on the first night, and further ones as the allowance grows
     evenly to {rows_in_all} on the last night
 :
@@ -5671,6 +5682,7 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     flags = {
         "stream": True,
         **{"metered": bool(metered), "limited": burst < rows, "pair_apart": pair_gap > 1},
+        "refilled": metered.get("refill") is not None,
         "one_night": often == 1,
         "apart": often > 1 and gap > 1,
         "bands": bands > 1,
@@ -5681,6 +5693,7 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     parts |= {
         **{name: terms[name] for name in ("nights", "participations", "gap", "window")},
         **{"metered_rows": f"{rows:,}", "rows_in_all": rows, "pair_gap": pair_gap, "burst": burst},
+        "refill": f"{float(fraction(metered.get('refill') or 0)):g}",
         "bands": bands,
         "shown_deviation": last(scale, law["kind"]),
         "shown_of_all": last(of_all, "gaussian") if groups > 1 else "",

@@ -524,9 +524,11 @@ def _terms_of(night: StreamRecord) -> list[tuple[str, str]]:
             ("Nights that count per person, at most", f"{night.participations}"),
             ("Nights from one of them to the next, at least", f"{night.gap}"),
         ]
+    refill = [] if metered.refill is None else [("More of them a night", f"{metered.refill:g}")]
     return [
         ("Answers that count per person on all nights, at most", f"{metered.rows}"),
         ("Of them on the first night, at most", f"{metered.burst}"),
+        *refill,
         ("Nights in which the same two items count once per person", f"{metered.pair_gap}"),
     ]
 
