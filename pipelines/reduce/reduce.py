@@ -379,13 +379,18 @@ class _ReadSplit(beam.DoFn):
         note_read(split)
 
 
+def chunk_rows(kind: Kind[Any], n_rows: int) -> int:
+    """Rows that make the shuffle blocks of one reader, if it reads so many."""
+    return max(CHUNK_ROWS, min(n_rows >> CHUNK_BITS, kind.memory.rows_at_once))
+
+
 class _Encode(_Sifting):
     """Function that `Encode` applies to each `Part`."""
 
     def __init__(self, kind: Kind[Any], n_rows: int, spill: Spill | None) -> None:
         super().__init__(kind, spill)
         self._partitions = kind.partitions(n_rows)
-        self._chunk_rows = max(CHUNK_ROWS, min(n_rows >> CHUNK_BITS, kind.memory.rows_at_once))
+        self._chunk_rows = chunk_rows(kind, n_rows)
 
     def start_bundle(self) -> None:
         # parts of several splits: many small files, large shuffle blocks
