@@ -12,7 +12,7 @@ from typing import Protocol, Self
 
 from hushrank.transforms import system
 from hushrank.transforms.engine.in_process import FEW_WORKERS
-from hushrank.transforms.storage.files import InputFile, is_remote
+from hushrank.transforms.storage.files import InputFile, Service, is_remote
 
 DEFAULT_MEMORY = 2 << 30
 LEAST_MEMORY = 768 << 20
@@ -151,6 +151,8 @@ class Engine:
 
 HERE = Engine()
 
+LARGE_BYTES, LARGE_FILES = 1 << 30, 1000  # what is worth a file for each part of the count
+
 
 class HasInput(Protocol):
     """The properties of a reduction that decide where it can run."""
@@ -179,3 +181,14 @@ def does_without_beam(job: HasInput) -> bool:
     """
     paths = [job.confidential, *(file.path for file in job.files)]
     return job.engine.takes_stand_in and not any(map(is_remote, paths))
+
+
+def may_resume(job: HasInput) -> bool:
+    """Whether finished parts of the job wait for the run that goes on: it is large and local.
+
+    Sizes and numbers of files are public. Rows that a service sends are cut anew by each run.
+    """
+    large = sum(file.most_bytes for file in job.files) >= LARGE_BYTES
+    here = job.engine.runner is Runner.LOCAL and not is_remote(job.confidential)
+    of_files = not any(isinstance(file.format, Service) for file in job.files)
+    return here and of_files and (large or len(job.files) >= LARGE_FILES)

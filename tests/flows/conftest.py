@@ -47,7 +47,7 @@ typer.main.get_command = functools.cache(typer.main.get_command)
 class InProcessReader:
     """Does what the child process would, without the second that starting one takes."""
 
-    watch: Callable[[int, int], None] | None = None
+    watch: Callable[[int, int, int], None] | None = None
     open_files: frozenset[str] = frozenset()
 
     def __init__(self, *modules: str) -> None:

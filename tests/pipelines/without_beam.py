@@ -61,3 +61,11 @@ def run_and_watch(job: Any, results: multiprocessing.Queue) -> None:
     SpillFile.append, in_process.GroupByKey._run = appended, grouped
     reduce.run(job)
     results.put((sum(waited), carried))
+
+
+def run_broken_off(jobs: list, after: tuple[int, ...], results: multiprocessing.Queue) -> None:
+    """In a process of its own: each job whole, and broken off and taken up again; what was read."""
+    in_process.choose()
+    from tests.pipelines.broken_off import broken_off_and_whole
+
+    results.put([broken_off_and_whole(job, number) for job in jobs for number in after])

@@ -38,6 +38,7 @@ from hushrank.transforms.storage.text_lines import (
     csv_header,
     is_json_list,
     is_packed,
+    packing_of,
     unpacked,
     without_packing,
 )
@@ -176,6 +177,12 @@ class InputFile:
     def name(self) -> str:
         """Name of the file in messages."""
         return self.table.name if isinstance(self.table, DataFile) else self.path
+
+    @property
+    def most_bytes(self) -> int:
+        """Most bytes of the unpacked content."""
+        packing = packing_of(self.path)
+        return self.size * (1 if packing is None else packing.ratio)
 
 
 def list_files(

@@ -510,19 +510,22 @@ class Packing:
 
     Attributes:
         title: name for messages.
+        ratio: the most bytes that it makes of one.
         unpacked: the content of a packed file.
         broken: exceptions that are raised if that is not whole.
     """
 
     title: str
+    ratio: int
     unpacked: Callable[[IO[bytes]], io.RawIOBase]
     broken: tuple[type[Exception], ...]
 
 
 LIST_ENDING = ".json"  # of a file that holds one list of objects
 PACKINGS = {
-    ".gz": Packing("gzip", _gzip, (EOFError, gzip.BadGzipFile, zlib.error)),
-    ".zst": Packing("zstd", _Rewindable, (_NotWholeError,)),
+    ".gz": Packing("gzip", 1032, _gzip, (EOFError, gzip.BadGzipFile, zlib.error)),
+    # A block of 4 bytes unpacks to 128 KiB at most (RFC 8878).
+    ".zst": Packing("zstd", 1 << 15, _Rewindable, (_NotWholeError,)),
 }
 
 
