@@ -56,6 +56,9 @@ EXCEPTIONS = {
     "flows.ledger.git_anchor: (process / 'comm').read_text": "a name in /proc",
     "flows.release.archive: path.read_bytes": AN_OBJECT,
     "flows.interfaces.cli.survey_command: webbrowser.open": AN_OBJECT,
+    "flows.interfaces.app.server: webbrowser.open": AN_OBJECT,
+    "flows.interfaces.app.server: "
+    "(files('hushrank.flows.interfaces.app') / 'files' / name).read_bytes": OWN_RESOURCE,
     "flows.watching.destinations: _OPENER.open": AN_OBJECT,
     "flows.reading: os.open": "the null device, on purpose",
     "flows.terminal: os.open": "the null device, on purpose",

@@ -53,6 +53,7 @@ class Auto(Method):
             "model.expected_comparisons",
             "privacy.public_graph",
             "input.columns.weight",
+            "input.features",
             TIE_MODEL,
             ASKED,
         ),
