@@ -142,6 +142,7 @@ def test_an_export_is_ranked_and_its_intervals_hold(shape: str, here: Path):
         assert line.high_all - line.low_all < 0.4, line.item
     assert release.ranking[0].item == "Tea"
     assert "Water" in (here / "out" / "report.html").read_text(encoding="utf-8")
+    assert release.privacy.parameters["longest_ranking"] == SHOWN  # noise for sets, not for lists
 
 
 def test_a_file_of_ranks_says_the_same(here: Path):
