@@ -4866,7 +4866,8 @@ def says_line(
     values = [float(each) for each in line.values() if isinstance(each, (int, float))]
     values += [100 * line[name] for name in ("p_best", "p_top") if line.get(name) is not None]
     values += [95.0, float(release.get("top") or 0), 1.0, 99.0]
-    cells = page.english(" ".join(row[2:]).replace(f"{row[1]}: ", ""))  # a name may be a number
+    named = rf"{re.escape(row[1])}(?: \({re.escape(line['item'])}\))?\u00a0?: "
+    cells = page.english(re.sub(named, "", " ".join(row[2:])))  # a name may be a number
     found = re.findall(r"(?<![\d.])[+-]?\d+(?:\.\d+)?", cells.replace("\u2212", "-"))
     places = [(float(text), 0.50001 * 10 ** -len(text.partition(".")[2])) for text in found]
     return all(any(abs(a - value) <= rounding for value in values) for a, rounding in places)
