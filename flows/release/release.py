@@ -260,6 +260,12 @@ class Release(Record):
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
+    @property
+    def count_sentences(self) -> tuple[str, ...]:
+        """Sentences on counts beside the ranking; empty: there are none."""
+        counts, names = self.counts, self.privacy.names_per_person
+        return () if counts is None else (*counts.sentences(names),)
+
     def to_json(self) -> str:
         """Strict JSON with keys in a fixed order; keys without content are left out."""
         return "".join(self.json_pieces())
