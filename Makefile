@@ -60,6 +60,7 @@ demo: setup  ## Rank three nights of a simulated log, as Prefect flows that Beam
 	@echo
 	@echo 'demo/out/report.html  the page that is published: ranking, intervals, privacy statement'
 	@echo 'demo/history.svg      ranks over the three nights'
+	@echo 'A page leads from a file of your own to a report: $(BIN)/hushrank app FOLDER'
 	@echo 'Prefect shows the three runs: PREFECT_HOME=$$PWD/demo/prefect $(BIN)/prefect server start, then http://127.0.0.1:4200/runs'
 
 demo-survey: setup  ## Ask 2 000 simulated people on a page, collect private answers and rank them, in demo-survey/

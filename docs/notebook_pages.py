@@ -14,6 +14,7 @@ TITLES = re.compile(r"^# .*\n*")
 SECTIONS = {
     "survey": "A survey",
     "leaderboard": "A leaderboard",
+    "arena": "An arena's file",
     "test": "A test",
     "election": "An election",
     "beam": "A Beam pipeline",

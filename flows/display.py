@@ -30,7 +30,7 @@ from hushrank.flows.release.archive import PRECINCTS, RANKING, REPORT, SCORES, S
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.election import election_lines
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.released import effect_sentences, tie_sentence
+from hushrank.flows.release.released import effect_sentences, sentence_of, tie_sentence
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text, with_unit
 from hushrank.flows.release.sheet_report import (
     BookletRecord,
@@ -331,7 +331,7 @@ def reading_notes(release: Release) -> Iterator[str]:
         from hushrank.flows.release.precincts import precincts_sentence
 
         yield f"{precincts_sentence(release.precincts)} The table: {PRECINCTS}."
-    yield from filter(None, [precision_sentence(release)])
+    yield from filter(None, [precision_sentence(release), *map(sentence_of, release.effects or ())])
     yield from robustness_sentences(release, release.shown())
     yield from _of_alarms(release)
     if release.test is not None:

@@ -46,6 +46,11 @@ of size 1, both of which the scores speak against. Values beyond [-1, 1] would b
 covariates are clipped before anything else is done with them
 (`transforms.comparisons.covariate_counts`).
 
+Groups. Each of G groups of rows has a fit of its own, and so have all rows together: one minimiser
+of the sum of all objectives, whose matrix M and Hessian consist of blocks. A row in two fits is two
+rows of the joint problem, whose design vectors x lie in two blocks, so all of the above holds with
+twice the rows, wherever the rows of a unit lie before and after.
+
 Share. An effect is seen in all rows, a score in those of its item. So noise in effects may be
 larger for the same error, and a smaller share leaves more for the scores. With half the variance of
 a covariate lost to the scores of items that differ in it, the mean squared error is smallest near
@@ -112,10 +117,13 @@ def most_rows(params: PrivacyParams, n_items: int) -> int:
     return rows
 
 
-def changed_rows(params: PrivacyParams, n_items: int) -> int:
-    """The most rows in which two adjacent inputs differ: those that leave, and those that come."""
+def changed_rows(params: PrivacyParams, n_items: int, copies: int = 1) -> int:
+    """The most rows in which two adjacent inputs differ: those that leave, and those that come.
+
+    Each counts as often as there are fits that it takes part in, `copies` at most.
+    """
     sides = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
-    return sides * most_rows(params, n_items)
+    return sides * most_rows(params, n_items) * copies
 
 
 def reach(n_effects: int, share: float) -> float:
@@ -124,10 +132,15 @@ def reach(n_effects: int, share: float) -> float:
 
 
 def free_ridge(
-    params: PrivacyParams, n_items: int, n_effects: int, share: float, epsilon: float
+    params: PrivacyParams,
+    n_items: int,
+    n_effects: int,
+    share: float,
+    epsilon: float,
+    copies: int = 1,
 ) -> float:
     """The smallest ridge at which the determinant costs nothing."""
-    l1 = changed_rows(params, n_items) * reach(n_effects, share)
+    l1 = changed_rows(params, n_items, copies) * reach(n_effects, share)
     return ROUNDING**2 * l1 / epsilon
 
 
@@ -138,6 +151,7 @@ def calibrate_covariates(
     ridge: float,
     share: float,
     epsilon: float,
+    copies: int = 1,
 ) -> CovariateNoise:
     """The smallest noise with which the minimiser is epsilon-DP for this ridge and share.
 
@@ -148,6 +162,7 @@ def calibrate_covariates(
         ridge: ridge of scores, > 0; public.
         share: share of epsilon, in (0, 1], a power of two; public.
         epsilon: epsilon for w alone; `inf` gives no noise.
+        copies: the most fits that a row takes part in; see the module's text on groups.
 
     Raises:
         ValueError: the noise is not Laplace, the ridge is too small for epsilon (the text says how
@@ -160,12 +175,12 @@ def calibrate_covariates(
     if not (0 < share <= 1 and math.frexp(share)[0] == 0.5):
         raise ValueError(f"share must be a power of two, at most 1, got {share!r}")
     u = reach(n_effects, share)
-    l1 = changed_rows(params, n_items) * u
+    l1 = changed_rows(params, n_items, copies) * u
     scale, determinant = 0.0, 0.0
     if math.isfinite(epsilon):
         scale = ROUNDING * l1 / epsilon
         if ridge < scale:
-            rows = most_rows(params, n_items)
+            rows = most_rows(params, n_items) * copies
             determinant = rows * math.log1p(u / (4 * ridge)) * ROUNDING
             if determinant >= epsilon:
                 least = u / (4 * math.expm1(epsilon / rows))

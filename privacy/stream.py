@@ -94,6 +94,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.privacy.accounting import rho_of
+from hushrank.privacy.best_encoder import best_encoder
 from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_law
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.sensitivity import Sensitivity
@@ -104,7 +105,6 @@ from hushrank.privacy.stream_encoder import (
     Terms,
     Workload,
     decoding,
-    square_root,
 )
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
@@ -231,8 +231,8 @@ def stream_of(
             `RowTerms` that of one row.
         terms: enforced on every person.
         workload: nights whose sum is shown each night.
-        bands: bands of the encoder; None: as many as the terms and the workload allow, 1 for
-            `laplace`.
+        bands: bands of the encoder (`best_encoder`); None: as many as the terms and the workload
+            allow, 1 for `laplace`.
 
     Raises:
         ValueError: another unit than `user`, more bands than the gap, the window or the noise
@@ -245,7 +245,7 @@ def stream_of(
         bands = 1 if laplace else workload.most_bands(terms)
     if laplace and bands > 1:
         raise ValueError(f"noise laplace takes no factorisation: 1 band, got {bands!r}")
-    encoder = square_root(workload, bands)
+    encoder = best_encoder(workload, terms, bands)
     of_name = stream_sensitivity(one, params.adjacency, terms, encoder)
     sensitivity = of_name.of_names(params.names_per_person)
     if laplace:
@@ -332,7 +332,7 @@ def relative_error(workload: Workload, terms: Terms | RowTerms, bands: int) -> f
     Raises:
         ValueError: `bands` does not suit the workload or the gap.
     """
-    encoder = square_root(workload, bands)
+    encoder = best_encoder(workload, terms, bands)
     norm = stream_sensitivity(Sensitivity(1, 1), Adjacency.ADD_REMOVE, terms, encoder).l2_squared
     squares = np.cumsum(decoding(workload, encoder, terms.nights) ** 2)
     return math.sqrt(norm * float(squares.mean()))

@@ -13,6 +13,7 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import scipy
@@ -23,6 +24,7 @@ from hushrank.privacy.sensitivity import Sensitivity
 FRACTION_BITS = 20  # coefficients are multiples of 2^-20
 ONE = 1 << FRACTION_BITS
 MAX_NIGHTS = 1 << 15  # 90 years; a night's number fits into two bytes of a person's state
+ENDLESS = MAX_NIGHTS  # so many nights is a stream without an end in sight
 
 Floats = NDArray[np.float64]
 
@@ -91,6 +93,8 @@ class RowTerms(Span):
         rows: B, the most rows of one person that count, between 1 and 2^15.
         burst: B0, those of them that may count on the first night, between 1 and B; the allowance
             grows from there evenly, to B on the last night. B0 = B: no such limit.
+        refill: rows by which the allowance grows a night, up to B, for a stream that is to go on
+            for years; None: evenly.
 
     Raises:
         ValueError: a field is out of range.
@@ -98,6 +102,7 @@ class RowTerms(Span):
 
     rows: int
     burst: int
+    refill: float | None = None
 
     def __post_init__(self) -> None:
         Span.__post_init__(self)
@@ -105,9 +110,13 @@ class RowTerms(Span):
             raise ValueError(f"rows must be between 1 and {MAX_NIGHTS}, got {self.rows!r}")
         if not 1 <= self.burst <= self.rows:
             raise ValueError(f"burst must be between 1 and rows ({self.rows}), got {self.burst!r}")
+        if self.refill is not None and not 0 < self.refill <= self.rows:
+            raise ValueError(f"refill must be above 0 and at most rows, got {self.refill!r}")
 
     def allowance(self, night: int) -> int:
         """Rows of one person that may have counted up to and with `night`."""
+        if self.refill is not None:  # exactly as it is written in decimals
+            return min(self.rows, self.burst + int(Fraction(str(self.refill)) * night))
         return self.burst + (self.rows - self.burst) * night // max(1, self.nights - 1)
 
 
@@ -203,8 +212,6 @@ def square_root(workload: Workload, bands: int) -> Encoder:
 
 def decoding(workload: Workload, encoder: Encoder, nights: int) -> Floats:
     """First column of A C^-1, shape (nights,): the power series of A's over that of C's."""
-
-    impulse = np.zeros(nights)
-    impulse[0] = 1.0
-    kernel: Floats = scipy.signal.lfilter(workload.column(nights), encoder.coefficients, impulse)
+    column = workload.column(nights).astype(np.float64)
+    kernel: Floats = scipy.signal.lfilter([1.0], encoder.coefficients, column)
     return kernel

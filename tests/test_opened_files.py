@@ -40,6 +40,7 @@ EXCEPTIONS = {
     "transforms.storage.places: blob.open": AN_OBJECT,
     "transforms.tables.iceberg: table.io.new_input(file.location).open": AN_OBJECT,
     "transforms.tables.objects: _store(url).open": AN_OBJECT,
+    "flows.report.languages: place.open": OWN_RESOURCE,
     "flows.release.provenance: path.read_bytes": OWN_RESOURCE,
     "flows.release.provenance: found.read_text": OWN_RESOURCE,
     "flows.release.provenance: (folders[PACKAGE] / COMMIT).read_text": OWN_RESOURCE,
@@ -56,6 +57,9 @@ EXCEPTIONS = {
     "flows.ledger.git_anchor: (process / 'comm').read_text": "a name in /proc",
     "flows.release.archive: path.read_bytes": AN_OBJECT,
     "flows.interfaces.cli.survey_command: webbrowser.open": AN_OBJECT,
+    "flows.interfaces.app.server: webbrowser.open": AN_OBJECT,
+    "flows.interfaces.app.server: "
+    "(files('hushrank.flows.interfaces.app') / 'files' / name).read_bytes": OWN_RESOURCE,
     "flows.watching.destinations: _OPENER.open": AN_OBJECT,
     "flows.reading: os.open": "the null device, on purpose",
     "flows.terminal: os.open": "the null device, on purpose",

@@ -200,7 +200,8 @@ line: item=item label?=text~ rank=number score=number low=open high=open rank_lo
     rank_high_all?=count~ surely_above?=ranges~ p_best?=number~ p_top?=number~ noise_share?=number~
     se?=number~ se_noise?=number~ se_chance?=number~
 errors: centre=[number*n] covariance=[[number]*n]
-group: name=text own=number informative=bool ranking=[line*n] released=<released> election?=election
+group: name=text own=number informative=bool ranking=[line*n] released=<released>
+    election?=election effects?=[effect*q]
 effect: name=text scale=number~ estimate=number low=open high=open
 look: voters=text fit=int unfit=int share=number~ share_low=number share_high=number epsilon=number
     noise_scale=number people?=count~ unlisted?=int~
@@ -338,8 +339,9 @@ domain: items=count catalogue_sha256=digest bounds=bounds groups=[text] other_ro
 bounds: max_contributions=count~ per_item_cap=count~ distinct_pairs=bool bounding=text
     max_weight=fraction~ names_per_person?=count~ groups_per_answer?=count~
 nights: stream=text night=count nights=count participations=count~ gap=count~
-    participation?=metered~ window=count~
-metered: rows=count pair_gap=count burst=count
+    participation?=terms_of_rows~ window=count~
+terms_of_rows: rows=count pair_gap=count burst=count refill?=fraction~
+metered: rows=count pair_gap=count burst=count refill?=number~
 rows: kind=text settings=<settings> schedule=schedule rules=[text]
 schedule: timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text
 comparisons: *settings layout?=text columns?=roles design?=text words?=outcome_words~
@@ -738,6 +740,8 @@ def check_claim(certificate: Document, release: Document, say: Findings) -> None
     }
     if night or release.get("stream"):
         own = {**release["stream"], "night": release["stream"]["number"]}
+        if (metered := own.get("participation")) and metered.get("refill") is not None:
+            own["participation"] = {**metered, "refill": str(exactly(metered["refill"]))}
         pairs |= {f"{name} of the stream": (night[name], own[name]) for name in night}
     for draw in certificate["draws"] if certificate["guarantee"]["epsilon"] != "inf" else ():
         pairs |= numbers_of(draw, release)
@@ -875,6 +879,7 @@ OF_SHEETS = ("sheet-totals", "point-totals")
 GROUPED = {
     *("win-counts", "win-loss-counts", "pair-counts", "tie-counts", "point-totals", "sheet-totals"),
     *("above-counts", "margin-counts", "net-sums", "place-counts", "precinct-counts"),
+    "scores-and-effects",
 }
 COUNTED_LISTS = (
     *("above-counts", "margin-counts", "net-sums", "place-counts", "round-counts"),
@@ -932,7 +937,7 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
             needed.append(("exposures_sensitivity", n))
     if kind == "scores-and-effects":
         q, sums = len(release["effects"]), len(released["of_effects"])
-        sizes = zip(SUMS, (n, n * q, sums), strict=True)
+        sizes = zip(SUMS, (b.fits * n, b.fits * n * q, b.fits * sums), strict=True)
         needed += [(f"calibrate_covariate_mle {name}", size) for name, size in sizes if size]
     needed += [(OF_NAMES, None)] * (release.get("found") is not None)
     asked = release.get("counts") or {}
@@ -1959,7 +1964,16 @@ def sums_of_groups(certificate: Document, release: Document) -> Told:
             [whole.get("items")] * len(groups),
         ),
     }
-    same = ("row_weight", "answer_weight", "sheet_weight", "share", "booklets", "knots", "weights")
+    same = (
+        "units",
+        "row_weight",
+        "answer_weight",
+        "sheet_weight",
+        "share",
+        "booklets",
+        "knots",
+        "weights",
+    )
     added = ("wins", "losses", "ties", "right_minus_wrong", "points", "sheets", *RANKED_PARTS)
     for name in same:
         found[f"{name} of a group"] = [e.get(name) for e in groups], [whole.get(name)] * len(groups)
@@ -2220,6 +2234,16 @@ class Bundle:
     def summed(self) -> int:
         """Groups whose counts add up to the whole; 1 where the whole has counts of its own."""
         return 1 if self.most else self.groups
+
+    @property
+    def fits(self) -> int:
+        """Fits with covariates: of each group and of all rows; 1 where there are no groups."""
+        return self.groups + 1 if self.groups > 1 else 1
+
+    @property
+    def copies(self) -> int:
+        """The most of these fits that a row takes part in."""
+        return min(self.fits, 2)
 
     def most_rows(self, items: int | None = None) -> int:
         """Rows within all of these bounds together, among so many of the items; None: all."""
@@ -2543,7 +2567,7 @@ def metered_rows(b: Bundle, metered: Document, column: Sequence[int], kind: str)
         raise Wrong("rows are metered for counts of pairs, each row of a person on its own pair")
     if not 1 <= len(column) <= metered["pair_gap"] or min(column) < 0:
         raise Wrong("the encoder has more bands than nights lie between two rows on one pair")
-    if not 1 <= metered["burst"] <= metered["rows"]:
+    if not 1 <= metered["burst"] <= metered["rows"] or not fraction(metered.get("refill") or 1) > 0:
         raise Wrong("more rows may count on the first night than on all nights")
     l1 = b.sides * b.weight * metered["rows"] * sum(column)
     return l1, b.sides * b.weight**2 * metered["rows"] * sum(each**2 for each in column)
@@ -2558,8 +2582,10 @@ def stream_norms(b: Bundle, stated: Sequence[int], terms: Document, release: Doc
         raise Wrong("the nights of a stream count a person's nights or rows, one of the two")
     if len(stated) > min(gap, nights):
         raise Wrong("the encoder has more bands than nights lie between two of a person's")
-    column = encoder(terms["window"], len(stated))
-    if list(stated) != column or release["stream"]["coefficients"] != column:
+    column = list(stated)
+    if release["stream"]["coefficients"] != column or not column or column[0] != 2**20:
+        raise Wrong("the release and the certificate state different encoders of the stream")
+    if terms["window"] is not None and column != encoder(terms["window"], len(column)):
         raise Wrong("the encoder of the stream has other coefficients than the square root")
     if metered:
         return metered_rows(b, metered, column, kind)
@@ -2611,7 +2637,7 @@ def count_norms(
         kinds = (2, 128 * q, 4096 * (q * (q + 1) // 2 - first))
         if inputs["moved"] != kinds[inputs["kind"]]:
             raise Wrong(f"no sum of information moves by {inputs['moved']}")
-        l1 = b.sides * b.most_rows() * b.weight * 1024 * inputs["moved"]
+        l1 = b.copies * b.sides * b.most_rows() * b.weight * 1024 * inputs["moved"]
         return l1, l1**2
     raise Wrong(f"nobody here knows a derivation {derivation}")
 
@@ -2717,17 +2743,22 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         return {**of_unit, "public": int(draw["public_graph"])}
     effects = release.get("effects") or []
     if derivation == "calibrate_covariates":
-        return {**of_unit, "effects": len(effects)}
+        return {**of_unit, "effects": len(effects), **fits_of(b)}
     if derivation == "calibrate_covariate_mle":
         own = {"effects": len(effects), "first": int(effects[0]["scale"] is None), "units": 1024}
         own |= {name: draw["inputs"][name] for name in ("kind", "moved")}  # see `count_norms`
-        return {**of_unit, **own, "row_weight": b.weight}
+        return {**of_unit, **own, "row_weight": b.weight, **fits_of(b)}
     return counted
 
 
 def overlap_of(b: Bundle) -> Document:
     """The most groups of a row; nothing where groups do not overlap."""
     return {"overlap": b.most} if b.most else {}
+
+
+def fits_of(b: Bundle) -> Document:
+    """The most fits of a row with covariates; nothing where there are no groups."""
+    return {"fits": b.copies} if b.groups > 1 else {}
 
 
 def inputs_before(derivation: str, release: Document, b: Bundle) -> Document:
@@ -2856,13 +2887,14 @@ def objective_loss(draw: Document, b: Bundle, effects: int) -> Loss:
     kinds = {law["kind"] for law in draw["laws"]} | {draw["mechanism"].rpartition("-")[2]}
     if len(kinds) > 1 or draw["cover"]["law"]["kind"] != "laplace":
         raise Wrong("the noise in the optimisation has another law than its name says")
-    if draw["cover"]["values"] != b.items + effects:
+    of_effects = derivation_of(draw) == "calibrate_covariates"
+    if draw["cover"]["values"] != (b.fits if of_effects else 1) * (b.items + effects):
         raise Wrong("the cover is of another number of values than are released")
     if b.names > 1:
         raise Wrong("the proof of noise inside an optimisation is of one name of a person")
     covered, stated = cover_loss(draw["cover"], ridge, step), fraction(draw["sensitivity"])
-    if derivation_of(draw) == "calibrate_covariates":
-        reach, rows = 2 + share * effects, b.most_rows()
+    if of_effects:
+        reach, rows = 2 + share * effects, b.copies * b.most_rows()
         curved = NONE if ridge >= scale else rows * log_bounds(1 + reach / (4 * ridge))[1]
         if stated < b.sides * rows * reach:
             raise Wrong(f"the sensitivity of {draw['what']} is {shown(b.sides * rows * reach)}")
@@ -4050,6 +4082,9 @@ def check_order(release: Document, say: Findings, groups: int) -> None:
     check_fit(release, say)
 
 
+ENDLESS = 1 << 15  # nights of a stream without an end in sight, which shares its error by years
+
+
 def check_alarms(release: Document, say: Findings) -> None:
     """That orders of watched pairs are those that the errors make certain for all nights together.
     Orders that are not certain tonight are those of earlier nights, which are not at hand."""
@@ -4058,7 +4093,9 @@ def check_alarms(release: Document, say: Findings) -> None:
         return
     names = [line["item"] for line in release["ranking"]]
     pairs = told["pairs"] or list(itertools.combinations(sorted(names), 2))
-    each = 0.05 / (release["stream"]["nights"] * len(pairs))
+    each, told_of = 0.05 / (release["stream"]["nights"] * len(pairs)), release["stream"]
+    if told_of["nights"] == ENDLESS:  # year y has 6 / (pi y)^2 of the error
+        each = 0.05 * 6 / (math.pi * (1 + (told_of["number"] - 1) // 365)) ** 2 / (365 * len(pairs))
     q = -math.log(each) / math.sqrt(2)
     if "gaussian" in release["privacy"]["mechanism"]:
         q = -NormalDist().inv_cdf(each / 2)
@@ -4518,13 +4555,23 @@ def check_table(files: Files, release: Document, say: Findings) -> None:
         say.check(not wrong, f"{name} has the {what} of release.json", text)
 
 
-def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document], tuple[str, ...]]]:
-    """Each table beside ranking.csv: its name, what it tells, its lines and needed columns."""
-    effects = [{**each, "effect": each["name"]} for each in release.get("effects") or ()]
+def lines_of_effects(release: Document) -> list[Document]:
+    """Effects of covariates in all rows and in each group, as effects.csv has them."""
+    boards = [("", release), *((each["name"], each) for each in release.get("groups") or ())]
+    effects = [
+        {**each, "effect": each["name"], "board": name}
+        for name, board in boards
+        for each in board.get("effects") or ()
+    ]
     for each in effects:
         for name, end in (("share", "estimate"), ("share_low", "low"), ("share_high", "high")):
             each[name] = 1 / (1 + math.exp(-float(each[end])))
-    yield "effects.csv", "effects", effects, ("effect", "estimate", "low", "high")
+    return effects
+
+
+def further_tables(release: Document) -> Iterator[tuple[str, str, list[Document], tuple[str, ...]]]:
+    """Each table beside ranking.csv: its name, what it tells, its lines and needed columns."""
+    yield "effects.csv", "effects", lines_of_effects(release), ("effect", "estimate", "low", "high")
     booklets = release.get("test") or []
     scores = [
         {"score": score, "ability": ability, "standard_error": error, "booklet": each["name"]}
@@ -4885,9 +4932,9 @@ groups overlap: Counts are kept for {named_groups} groups, which may overlap, an
     together. An answer counts in {overlap} of the groups at most and once in the whole, and the
     noise hides a change of any answers in any groups: {cost} is paid once for all rankings
     {of_which} together.{across}
-groups -precinct-counts -overlap: Counts are kept apart for {named_groups} groups{others}. An answer
-    counts in one of them only, and the noise hides a change of any answers in any groups: {cost} is
-    paid once for all rankings {of_which} together.{across}
+groups -precinct-counts -overlap -scores-and-effects: Counts are kept apart for {named_groups}
+    groups{others}. An answer counts in one of them only, and the noise hides a change of any
+    answers in any groups: {cost} is paid once for all rankings {of_which} together.{across}
 balanced: The operator states that every pair of items was asked about equally often. Shares and
     ranks rest on that: where it is not so, an item that was shown more often ranks higher for that
     reason alone.
@@ -4932,6 +4979,10 @@ scores-and-effects: The scores and the effects are those that fit the answers be
     {scale}, hold each score; {effects}.
 scores-and-effects: Each covariate of a row is divided by its public scale and clipped to between -1
     and 1 before anything else is done with it, so no row can pull an effect by more than 1.
+scores-and-effects groups: This is done apart for {named_groups} groups{others}, and for all answers
+    together. An answer counts in one of the groups only and once in the whole, and the noise hides
+    a change of any answers in any groups: epsilon is paid once for all rankings of this release
+    together.{across}
 scores-and-effects: How much the answers tell of each score and effect, from which the intervals
     follow, is released with discrete Laplace noise of its own (standard deviations {deviations},
     counted in comparisons of equal items).
@@ -5244,6 +5295,7 @@ cap: , with any one item in at most {c} of them
 cap: ~and with any one item in at most {c} of them
 :
 [burst_of]
+refilled: , at most {burst} of them on the first night, and {refill} further ones a night
 limited: , at most {burst} of them on the first night, and further ones as the allowance grows
     evenly to {rows_in_all} on the last night
 :
@@ -5579,6 +5631,7 @@ def tell_draw(parts: Parts, draw: Document, certificate: Document, release: Docu
         "law": law["kind"].capitalize(),
         "scale": digits(fraction(scale or law["scale"])),
         "deviation": digits(math.sqrt(variance_in(law))),
+        "named_groups": len(certificate["domain"]["groups"]),
     }
     if optimised:
         return
@@ -5593,7 +5646,6 @@ def tell_draw(parts: Parts, draw: Document, certificate: Document, release: Docu
         "l2_squared": norms["l2_squared"],
         "l1_over_epsilon": digits(norms["l1"] / parts["left"]),
         "rho": digits(fraction(draw["cost"]["rho"] or "0/1")),
-        "named_groups": len(certificate["domain"]["groups"]),
         "districts": len(released.get("districts") or ()),
         "units": b.weight * UNIT,
         "max_weight": f"{float(fraction(certificate['domain']['bounds']['max_weight'] or 1)):g}",
@@ -5630,6 +5682,7 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     flags = {
         "stream": True,
         **{"metered": bool(metered), "limited": burst < rows, "pair_apart": pair_gap > 1},
+        "refilled": metered.get("refill") is not None,
         "one_night": often == 1,
         "apart": often > 1 and gap > 1,
         "bands": bands > 1,
@@ -5640,6 +5693,7 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     parts |= {
         **{name: terms[name] for name in ("nights", "participations", "gap", "window")},
         **{"metered_rows": f"{rows:,}", "rows_in_all": rows, "pair_gap": pair_gap, "burst": burst},
+        "refill": f"{float(fraction(metered.get('refill') or 0)):g}",
         "bands": bands,
         "shown_deviation": last(scale, law["kind"]),
         "shown_of_all": last(of_all, "gaussian") if groups > 1 else "",

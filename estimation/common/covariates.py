@@ -6,7 +6,7 @@ Covariates speak for one of the two items of a row: for the other one they have 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -99,6 +99,21 @@ class CovariateCounts:
     def comparisons(self) -> NDArray[np.float64]:
         """`counts` as numbers of comparisons."""
         return np.asarray(self.counts / self.row_weight)
+
+    def by_group(self, n_groups: int) -> list[Self]:
+        """Counts of each group, and then of all, where a group's items have codes of their own."""
+        n_items = self.n_items // n_groups
+        winner, loser = self.items
+        groups, cells = winner // n_items, winner % n_items * n_items + loser % n_items
+        whole = type(self)(
+            cells, self.words, self.counts, n_items, self.n_covariates, self.row_weight
+        )
+        places = (np.flatnonzero(groups == group) for group in range(n_groups))
+        parts = (
+            replace(whole, cells=cells[k], words=self.words[k], counts=self.counts[k])
+            for k in places
+        )
+        return [*parts, whole]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays by name; `of_arrays` reads them."""

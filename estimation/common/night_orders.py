@@ -15,6 +15,9 @@ Discrete Laplace noise has longer tails. Of all sums of Laplace and normal error
 single Laplace error has the longest tail beyond 1.7 standard deviations: P(|z| >= q) =
 exp(-sqrt(2) q), so q = -ln(LEVEL / (T m)) / sqrt(2), which is 2.1 or more.
 
+A stream without an end in sight cannot share LEVEL among all of its nights evenly: its year y, of
+365 nights, has the share 6 / (pi y)^2 of it, and the shares of all years add up to 1.
+
 The bound needs the pairs to be named before the first night, or to be all pairs: a pair that is
 chosen because of what was released has been tested as often as all pairs.
 All of this is post-processing.
@@ -31,15 +34,19 @@ from scipy.special import ndtri
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.pair_separation import difference_variance
 from hushrank.estimation.common.uncertainty import LEVEL
+from hushrank.privacy.stream_encoder import ENDLESS
+
+YEAR = 365  # nights
 
 
-def all_nights_quantile(nights: int, pairs: int, *, normal: bool) -> float:
+def all_nights_quantile(nights: int, pairs: int, *, normal: bool, number: int = 1) -> float:
     """Standard errors by which a pair must differ to be ordered, on all nights with `LEVEL`.
 
     Args:
-        nights: T, nights of the whole stream.
+        nights: T, nights of the whole stream; `ENDLESS` of them share `LEVEL` by years.
         pairs: m, watched pairs.
         normal: whether errors are normal; otherwise noise has the tails of Laplace noise.
+        number: number of the night, from 1.
 
     Raises:
         ValueError: a number is below 1.
@@ -47,6 +54,9 @@ def all_nights_quantile(nights: int, pairs: int, *, normal: bool) -> float:
     if min(nights, pairs) < 1:
         raise ValueError(f"need at least 1 night and 1 pair, got {nights} and {pairs}")
     each = LEVEL / (nights * pairs)
+    if nights == ENDLESS:
+        year = 1 + (number - 1) // YEAR
+        each = LEVEL * 6 / (math.pi * year) ** 2 / (YEAR * pairs)
     if normal:
         return float(-ndtri(each / 2))
     return -math.log(each) / math.sqrt(2)

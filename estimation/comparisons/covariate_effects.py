@@ -79,18 +79,29 @@ def rank_with_covariates(
         released: release by `mechanism`.
         mechanism: the mechanism that drew it.
     """
-    world, wary = (_World.of(released, mechanism, doubt) for doubt in (0.0, 1.0))
-    effects = world.effects + wary.clarity * (world.fitted()[1] - world.effects)
+    world, wary = worlds_of(released, mechanism)
+    effects = effects_in(world, wary)
     scores = fit_net_wins(world.net_wins(effects, world.w_variance))
-    errors, wary_errors = (_Errors.at(each, scores, effects) for each in (world, wary))
+    errors, wary_errors = (Errors.at(each, scores, effects) for each in (world, wary))
     estimate = rank_around(
         world.net_wins(effects, errors.noise), scores, errors.of_others, errors.of_scores
     )
     return estimate, wary_errors.intervals(wary, effects)
 
 
+def worlds_of(released: CovariateRelease, mechanism: CovariateMle) -> tuple[World, World]:
+    """The world that scores follow from, and a warier one for effects; see `_kept`."""
+    world, wary = (World.of(released, mechanism, doubt) for doubt in (0.0, 1.0))
+    return world, wary
+
+
+def effects_in(world: World, wary: World) -> Floats:
+    """The effects, of which the ridge is taken off as far as what is known of them is clear."""
+    return world.effects + wary.clarity * (world.fitted()[1] - world.effects)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _World:
+class World:
     """The released minimiser, and the equations around it.
 
     Attributes:
@@ -118,10 +129,11 @@ class _World:
 
     @property
     def n_items(self) -> int:
+        """Number of scores."""
         return len(self.scores)
 
     @classmethod
-    def of(cls, released: CovariateRelease, mechanism: CovariateMle, doubt: float) -> _World:
+    def of(cls, released: CovariateRelease, mechanism: CovariateMle, doubt: float) -> World:
         """Build the world from the release; `doubt`: see `_kept`."""
         kinds = mechanism.information
         noise = [kind.variance for kind in kinds]
@@ -243,7 +255,7 @@ class _World:
 
 
 @dataclass(frozen=True, slots=True)
-class _Errors:
+class Errors:
     """Errors of scores and effects, jointly.
 
     Attributes:
@@ -265,7 +277,7 @@ class _Errors:
     of_others: Floats
 
     @classmethod
-    def at(cls, world: _World, scores: Floats, effects: Floats) -> _Errors:
+    def at(cls, world: World, scores: Floats, effects: Floats) -> Errors:
         """Return the errors where these are the estimates."""
         n = world.n_items
         first = cls._of(world, scores, effects, world.w_variance)
@@ -273,7 +285,7 @@ class _Errors:
         return cls._of(world, scores, effects, noise)
 
     @classmethod
-    def _of(cls, world: _World, scores: Floats, effects: Floats, noise: Floats) -> _Errors:
+    def _of(cls, world: World, scores: Floats, effects: Floats, noise: Floats) -> Errors:
         n, values = world.n_items, np.concatenate([scores, effects])
         stiffness = world.stiffness(scores)
         spread = stiffness + np.diag(noise + SINGULAR * np.diagonal(stiffness).max())
@@ -300,17 +312,28 @@ class _Errors:
         n = len(self.of_others)
         return ScoreErrors(self.centre[:n], self.covariance[:n, :n].copy())
 
-    def intervals(self, world: _World, effects: Floats) -> EffectEstimates:
+    def of_effects(self, world: World, reach: Floats | float = CLEAR) -> tuple[Floats, Floats]:
+        """Effects without any penalty, and their variances, shape (q,).
+
+        Where what is known of an effect is not `reach` standard deviations of its noise, its
+        variance is infinite.
+        """
+        n = world.n_items
+        known, error = world.known_of_effects
+        sure, variance = 1 - reach**2 * error / known**2, np.diagonal(self.covariance)[n:]
+        found = np.full(len(known), np.inf)
+        told = (sure > 0) & (variance > 0)
+        found[told] = variance[told] / sure[told]
+        return self.centre[n:], found
+
+    def intervals(self, world: World, effects: Floats) -> EffectEstimates:
         """Intervals of the effects."""
         n = world.n_items
-        centre, variance = self.centre[n:], np.diagonal(self.covariance)[n:]
-        share = self.noise_part[n:] / np.maximum(variance, np.finfo(float).tiny)
-        q = quantile(np.clip(share, 0, 1), LEVEL / 2, NoiseKind.LAPLACE, 1)
-        known, error = world.known_of_effects
-        sure = 1 - q**2 * error / known**2
-        half = np.full(len(q), np.inf)
-        told = (sure > 0) & (variance > 0)
-        half[told] = q[told] * np.sqrt(variance[told] / sure[told])
+        variance = np.maximum(np.diagonal(self.covariance)[n:], np.finfo(float).tiny)
+        share = np.clip(self.noise_part[n:] / variance, 0, 1)
+        q = quantile(share, LEVEL / 2, NoiseKind.LAPLACE, 1)
+        centre, variance = self.of_effects(world, q)
+        half = q * np.sqrt(variance)
         return EffectEstimates(
             effects, np.minimum(centre - half, effects), np.maximum(centre + half, effects)
         )

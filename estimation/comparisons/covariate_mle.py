@@ -26,6 +26,11 @@ all attained where h and |z| are largest. Two adjacent inputs differ in `changed
 Both stages together cost the sum of their epsilons, though the second depends on what the first
 released ([DR14] Theorem B.1).
 
+Groups. Each group of rows has scores, effects and sums of its own, and so have all rows together:
+one minimiser of all their values, whose objective is the sum of all. A row takes part in two fits,
+so it moves all of the above twice. The cover is for more values: each fit's gradient is within the
+tolerance, that of k fits together within sqrt(k) times it.
+
 References:
     [DR14] Dwork, Roth. The Algorithmic Foundations of Differential Privacy. 2014.
 """
@@ -33,6 +38,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -120,6 +126,7 @@ class CovariateMle:
         tolerance: gradient norm that the computed minimiser must not exceed, rounding included.
         of_scores, between, of_effects: noise on the three kinds of information.
         spend: cost of one release.
+        n_fits: minimisers with values and information of their own; 1: there are no groups.
     """
 
     params: PrivacyParams
@@ -136,6 +143,7 @@ class CovariateMle:
     between: InformationNoise
     of_effects: InformationNoise
     spend: Spend
+    n_fits: int = 1
 
     def draw_noise(self, runs: int, bits: RandomBits) -> Floats:
         """Every w of so many releases, of scores first, shape (runs, n + q)."""
@@ -190,6 +198,7 @@ def calibrate_covariate_mle(
     ridge: float | None = None,
     *,
     first: bool = False,
+    n_fits: int = 1,
 ) -> CovariateMle:
     """The mechanism for these public choices; no data are looked at.
 
@@ -200,6 +209,7 @@ def calibrate_covariate_mle(
         row_weight: as in `CovariateCounts`.
         ridge: ridge of scores; None chooses it by `_default_ridge`.
         first: whether the first covariate tells who was shown first, and so is 1 or -1.
+        n_fits: with groups: those of each group, and that of all rows; else 1.
 
     Raises:
         ValueError: the ridge is too small for epsilon (the text says how large it must be), or an
@@ -212,21 +222,19 @@ def calibrate_covariate_mle(
     rest = math.nextafter(rest, 0.0) if params.private else rest
     cover_epsilon, share = OUTPUT_SHARE * rest, share_of_effects(n_items)
     noise_epsilon = (1 - OUTPUT_SHARE) * rest
+    sizes = n_items, n_effects, n_fits
     if ridge is None:
-        ridge = _default_ridge(params, n_items, n_effects, share, noise_epsilon, cover_epsilon)
-    objective = calibrate_covariates(params, n_items, n_effects, ridge, share, noise_epsilon)
+        ridge = _default_ridge(params, sizes, share, noise_epsilon, cover_epsilon)
+    copies = copies_of(n_fits)
+    objective = calibrate_covariates(
+        params, n_items, n_effects, ridge, share, noise_epsilon, copies
+    )
     scores, effects = _grids(objective.scale, share)
-    tolerance = _tolerance(n_items + n_effects, objective.scale / share)
     cover = None
     if params.private:
-        cover = output_cover(n_items + n_effects, tolerance, effects.step, ridge, cover_epsilon)
-    rows = changed_rows(params, n_items) * row_weight
-    sums = n_effects * (n_effects + 1) // 2 - first
-    moved = (2, 2 * STEPS * n_effects, STEPS**2 * sums)
-    kinds = (
-        _information_noise(rows * H * most, information / part, 1 / (4 * H * grid * row_weight))
-        for most, part, grid in zip(moved, PARTS if sums else (2, 2, 2), GRIDS, strict=True)
-    )
+        cover = _cover(sizes, objective.scale / share, effects.step, ridge, cover_epsilon)
+    rows = changed_rows(params, n_items, copies)
+    kinds = _kinds_of_information(rows, n_effects, row_weight, information, first=first)
     of_scores, between, of_effects = kinds
     return CovariateMle(
         params=params,
@@ -238,18 +246,26 @@ def calibrate_covariate_mle(
         score_noise=scores,
         effect_noise=effects,
         cover=cover,
-        tolerance=tolerance,
+        tolerance=_tolerance(n_items + n_effects, objective.scale / share),
         of_scores=of_scores,
         between=between,
         of_effects=of_effects,
         spend=Spend(epsilon=params.epsilon, delta=0.0),
+        n_fits=n_fits,
     )
+
+
+def copies_of(n_fits: int) -> int:
+    """The most fits that a row takes part in: with groups, its group's and that of all rows."""
+    return 1 if n_fits == 1 else 2
 
 
 def covariate_mle(
     counts: CovariateCounts, mechanism: CovariateMle, bits: RandomBits
 ) -> CovariateRelease:
     """Draw w, minimise, cover, and add noise to the information: one private release.
+
+    With groups it is one fit, and a release takes that of each group and that of all rows.
 
     Guarantee: spend.epsilon-DP for the unit and adjacency of the mechanism's `params`, whose bounds
     were enforced on the rows that were counted, if `bits.safe`. With `epsilon: inf` it is the
@@ -343,6 +359,17 @@ def _table() -> NDArray[np.int64]:
     return np.minimum(np.rint(4 * H * LOGISTIC.curvature(middle)), H).astype(np.int64)
 
 
+def _kinds_of_information(
+    rows: int, n_effects: int, row_weight: int, epsilon: float, *, first: bool
+) -> Iterator[InformationNoise]:
+    """Yield the noise on each of the three kinds where so many rows differ."""
+    sums = n_effects * (n_effects + 1) // 2 - first
+    moved = (2, 2 * STEPS * n_effects, STEPS**2 * sums)
+    for most, part, grid in zip(moved, PARTS if sums else (2, 2, 2), GRIDS, strict=True):
+        sensitivity = rows * row_weight * H * most
+        yield _information_noise(sensitivity, epsilon / part, 1 / (4 * H * grid * row_weight))
+
+
 def _information_noise(sensitivity: int, epsilon: float, unit: float) -> InformationNoise:
     law = laplace_law(Sensitivity(sensitivity, sensitivity**2), epsilon)
     return InformationNoise(law=law, sensitivity=sensitivity, epsilon=epsilon, unit=unit)
@@ -352,10 +379,20 @@ def _grids(scale: float, share: float) -> tuple[GriddedNoise, GriddedNoise]:
     return gridded(NoiseKind.LAPLACE, scale), gridded(NoiseKind.LAPLACE, scale / share)
 
 
+def _cover(
+    sizes: tuple[int, int, int], scale: float, step: float, ridge: float, epsilon: float
+) -> OutputCover:
+    """The cover of all groups' minimisers; `scale` and `step` are of noise in effects."""
+    n_items, n_effects, n_fits = sizes
+    tolerance = _tolerance(n_items + n_effects, scale)
+    if n_fits > 1:
+        tolerance *= math.sqrt(n_fits) * (1 + 8 * UNIT_ROUNDOFF)
+    return output_cover(n_fits * (n_items + n_effects), tolerance, step, ridge, epsilon)
+
+
 def _default_ridge(
     params: PrivacyParams,
-    n_items: int,
-    n_effects: int,
+    sizes: tuple[int, int, int],
     share: float,
     noise_epsilon: float,
     cover_epsilon: float,
@@ -363,12 +400,13 @@ def _default_ridge(
     """Choose a ridge like `perturbed_mle.default_ridge`: the largest of three, one per error."""
     if not params.private:
         return PRECISION
-    private = free_ridge(params, n_items, n_effects, share, noise_epsilon)
-    noise = calibrate_covariates(params, n_items, n_effects, private, share, noise_epsilon)
+    n_items, n_effects, n_fits = sizes
+    copies = copies_of(n_fits)
+    private = free_ridge(params, n_items, n_effects, share, noise_epsilon, copies)
+    noise = calibrate_covariates(params, n_items, n_effects, private, share, noise_epsilon, copies)
     w, effects = _grids(noise.scale, share)
     known = ROUND_SIZE / 4
-    tolerance = _tolerance(n_items + n_effects, noise.scale / share)
-    cover = output_cover(n_items + n_effects, tolerance, effects.step, 1.0, cover_epsilon)
+    cover = _cover(sizes, noise.scale / share, effects.step, 1.0, cover_epsilon)
     coverable = 5 * math.sqrt(cover.noise.variance * known)
     return max(private, PRECISION * (1 + w.variance / known), coverable)
 

@@ -41,7 +41,7 @@ NO_WEIGHTS = (
 def problems_of_extras(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
     """Yield key and text of the rules that weights and covariates break with other sections."""
     yield from problems_of_weights(config, own)
-    yield from _problems_of_covariates(config, own, methods)
+    yield from problems_of_covariates(config, own, methods)
     yield from problems_of_ties(config, own, methods)
     yield from problems_of_asked(config, own, methods)
 
@@ -90,7 +90,7 @@ def problems_of_weights(config: Sections, own: MethodFacts) -> Problems:
         yield "privacy.max_weight", "bounds input.columns.weight; add that, or remove this"
 
 
-def _problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
+def problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
     """Refuse covariates that the method does not use."""
     if not isinstance(config.input, InputConfig) or own.uses("input.features"):
         return
@@ -101,7 +101,11 @@ def _problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods
     ):
         if given:
             using = {"input.features", key}
-            users = " or ".join(n for n, each in methods.items() if any(map(each.uses, using)))
+            users = " or ".join(
+                name
+                for name, each in methods.items()
+                if any(map(each.uses, using)) and not each.also
+            )
             yield key, f"is for method: {users}; remove it, or write that method"
 
 

@@ -22,7 +22,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, field_validator
 from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS, Section, Text
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
-from hushrank.privacy.stream_encoder import MAX_NIGHTS, RowTerms, Terms, Workload
+from hushrank.privacy.stream_encoder import ENDLESS, MAX_NIGHTS, RowTerms, Terms, Workload
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.storage.window import Epoch, Window
 
@@ -64,6 +64,8 @@ class ParticipationConfig(Section):
             in so many nights.
         burst: with `pair_gap`: rows of a person that may count on the first night; the allowance
             grows evenly from it to `rows` on the last night. Left out: a third of `rows`.
+        refill: with `nights: endless` and `pair_gap`: answers by which the allowance of a person
+            grows a night, up to `rows`, which are those of a lifetime.
         gap: `method: noisy-counts` with `privacy.max_contributions: 1`: least distance of two
             nights on which a person's row counts.
     """
@@ -72,6 +74,7 @@ class ParticipationConfig(Section):
     pair_gap: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["28"])
     burst: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["20"])
     gap: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["28"])
+    refill: float | None = Field(default=None, gt=0, le=MAX_NIGHTS, examples=["0.2"])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if (self.pair_gap is None) == (self.gap is None):
@@ -92,7 +95,9 @@ class ParticipationConfig(Section):
         if self.pair_gap is None:
             return Terms(nights=nights, participations=self.rows, gap=self.gap or 1)
         burst = -(-self.rows // 3) if self.burst is None else self.burst
-        return RowTerms(nights=nights, rows=self.rows, gap=self.pair_gap, burst=burst)
+        return RowTerms(
+            nights=nights, rows=self.rows, gap=self.pair_gap, burst=burst, refill=self.refill
+        )
 
 
 ItemPair = Annotated[tuple[str, str], Field(strict=False)]
@@ -125,7 +130,7 @@ class StreamConfig(Section):
     """Nights that one budget pays for together. Changing any key here makes another stream.
 
     Attributes:
-        nights: number of nights of the stream.
+        nights: number of nights of the stream; `endless`: 32,768, which are 90 years, for windows.
         participations: most nights on which one person's rows count.
         gap: least distance of two such nights, in nights: 1 is the next night.
         participation: terms that count rows, in place of `participations` and `gap`.
@@ -135,7 +140,7 @@ class StreamConfig(Section):
             and at most the window; left out: as many as that allows, and 1 with `noise: laplace`.
     """
 
-    nights: int = Field(ge=1, le=MAX_NIGHTS, examples=["365"])
+    nights: int = Field(ge=1, le=MAX_NIGHTS, examples=["365", "endless"])
     participations: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["12"])
     gap: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["28"])
     participation: ParticipationConfig | None = Field(
@@ -144,6 +149,11 @@ class StreamConfig(Section):
     show: ShowConfig = Field(examples=["{window: 28}"])
     first: Annotated[date, BeforeValidator(date_of)] = Field(examples=["2026-11-20"])
     bands: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["28"])
+
+    @field_validator("nights", mode="before")
+    @classmethod
+    def _without_end(cls, value: Any) -> Any:
+        return ENDLESS if value == "endless" else value
 
     @field_validator("show", mode="before")
     @classmethod
@@ -165,6 +175,7 @@ class StreamConfig(Section):
                     else "missing; add for example participations: 12 and gap: 28",
                 )
                 return
+        yield from self._problems_of_its_end()
         if self.bands is None:
             return
         if self.bands > (gap := self.terms.gap):
@@ -182,6 +193,26 @@ class StreamConfig(Section):
                 " them are negative, and the guarantee needs them >= 0; lower bands, or leave it"
                 " out",
             )
+
+    def _problems_of_its_end(self) -> Iterable[tuple[str, str]]:
+        metered, endless = self.participation, self.nights == ENDLESS
+        if endless and self.show.window is None:
+            yield (
+                "show",
+                "must be a window such as {window: 28} with nights: endless: the noise in all"
+                " nights so far grows with their number",
+            )
+        if metered is None or (metered.refill is not None) == (
+            endless and metered.pair_gap is not None
+        ):
+            return
+        yield (
+            "participation.refill",
+            "missing; with nights: endless say by how many answers a person's allowance grows a"
+            " night, for example refill: 0.2"
+            if metered.refill is None
+            else "goes with nights: endless and pair_gap; remove it",
+        )
 
     @property
     def _gap_key(self) -> str:
@@ -201,8 +232,10 @@ class StreamConfig(Section):
     def identity(self) -> dict[str, Any]:
         """Return the keys that name the stream; a form of terms that is not used is no key."""
         forms = ("participation", "participations", "gap")
-        unused = {key for key in forms if getattr(self, key) is None}
-        return self.model_dump(mode="json", exclude=unused)
+        found = self.model_dump(mode="json", exclude={k for k in forms if getattr(self, k) is None})
+        if self.participation is not None and self.participation.refill is None:
+            del found["participation"]["refill"]
+        return found
 
     @property
     def workload(self) -> Workload:

@@ -54,6 +54,7 @@ class Auto(Method):
             "model.expected_comparisons",
             "privacy.public_graph",
             "input.columns.weight",
+            "input.features",
             TIE_MODEL,
             ASKED,
         ),

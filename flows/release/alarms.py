@@ -50,7 +50,8 @@ def orders_tonight(release: Release, n_pairs: int) -> Orders | None:
     if release.stream is None or release.errors is None:
         return None
     normal = release.privacy.mechanism == NORMAL
-    q = all_nights_quantile(release.stream.nights, n_pairs, normal=normal)
+    nights, number = release.stream.nights, release.stream.number
+    q = all_nights_quantile(nights, n_pairs, normal=normal, number=number)
     return certain_orders(np.array(release.errors.centre), release.errors.matrix(), q)
 
 
@@ -81,11 +82,12 @@ def alarms_of(release: Release, before: Release | None, watched: Pairs | None) -
             first, second = pairs[at] if now == AHEAD else pairs[at][::-1]
             passed.append(Passed(item=first, passed=second))
         orders[at] = now
-    normal = release.privacy.mechanism == NORMAL
+    normal, stream = release.privacy.mechanism == NORMAL, release.stream
+    q = all_nights_quantile(stream.nights, len(pairs), normal=normal, number=stream.number)
     return AlarmRecord(
         pairs=None if watched is None else tuple(watched),
         number=len(pairs),
-        quantile=all_nights_quantile(release.stream.nights, len(pairs), normal=normal),
+        quantile=q,
         orders="".join(orders),
         passed=tuple(passed),
     )

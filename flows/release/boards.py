@@ -25,7 +25,7 @@ from hushrank.estimation.common.pair_separation import (
     rank_probabilities,
 )
 from hushrank.flows.release.election import ElectionRecord
-from hushrank.flows.release.released import Released
+from hushrank.flows.release.released import Effect, Released
 from hushrank.flows.release.scale import Scale, published
 from hushrank.flows.statement.record import Extended, Record, finite_or_text
 
@@ -258,8 +258,9 @@ class Board:
         estimate: scores, ranks and intervals, drawn towards the other groups.
         own: share of a score's distance from the others that the group's own answers decide: 0 to
             1.
-        released: noisy counts of the group.
+        released: noisy counts of the group, or its fit with noise inside.
         election: winners by rules of elections; None where the counts tell none.
+        effects: effects of covariates in the group; None: the job names none.
     """
 
     name: str
@@ -267,6 +268,7 @@ class Board:
     own: float
     released: Released
     election: ElectionRecord | None = None
+    effects: tuple[Effect, ...] | None = None
 
 
 class GroupRanking(Record):
@@ -278,8 +280,10 @@ class GroupRanking(Record):
             0 to 1; the rest is drawn from all groups.
         informative: False if nothing can be learned of it through the noise.
         ranking: lines, best first; a score is the group's own, and so is its interval.
-        released: the group's noisy counts.
+        released: the group's noisy counts, or its fit with noise inside.
         election: winners by rules of elections in the group; left out where its counts tell none.
+        effects: effects of covariates in the group, drawn towards those in the others; left out
+            where the job names none.
     """
 
     name: str
@@ -288,6 +292,15 @@ class GroupRanking(Record):
     ranking: tuple[RankedItem, ...] = Field(min_length=2)
     released: Released
     election: ElectionRecord | None = None
+    effects: tuple[Effect, ...] | None = None
+
+
+def effects_by_board(
+    whole: tuple[Effect, ...] | None, groups: Sequence[GroupRanking] | None
+) -> list[tuple[str, tuple[Effect, ...]]]:
+    """Effects of covariates in all rows together, named "", and in each group."""
+    boards = (("", whole), *((each.name, each.effects) for each in groups or ()))
+    return [(name, effects) for name, effects in boards if effects is not None]
 
 
 def ranked_items(
@@ -380,4 +393,5 @@ def group_ranking(
         ranking=ranked_items(items, board.estimate, scale, labels, probabilities, with_share=True),
         released=board.released,
         election=board.election,
+        effects=board.effects,
     )

@@ -40,7 +40,7 @@ from hushrank.flows.release.archive import (
     load_archived,
     write_file,
 )
-from hushrank.flows.release.boards import STANDARD_ERRORS
+from hushrank.flows.release.boards import STANDARD_ERRORS, effects_by_board
 from hushrank.flows.release.election import PrecinctRecord
 from hushrank.flows.release.release import Head, Release, load_head
 from hushrank.flows.release.released import effects_csv
@@ -205,8 +205,9 @@ def show(folder: Place, output: Place) -> Place:
 def contents_of(release: Release) -> dict[str, bytes]:
     """The files of a release that are nothing but itself, by name."""
     steps = () if release.test is None else step_rows(release.test)
+    effects = effects_by_board(release.effects, release.groups)
     return {
-        **({} if release.effects is None else {EFFECTS: effects_csv(release.effects).encode()}),
+        **({EFFECTS: effects_csv(effects).encode()} if effects else {}),
         **({} if release.test is None else {SCORES: scores_csv(release.test).encode()}),
         **({STEP_FILE: steps_csv(steps).encode()} if steps else {}),
         **({} if release.dif is None else {DIF: dif_csv(release.dif).encode()}),

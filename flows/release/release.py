@@ -293,7 +293,7 @@ class Release(Record):
                     if name == "ranking"
                     else of_group[name]
                     for name in type(group).model_fields
-                    if name != "election" or group.election is not None
+                    if name not in OPTIONAL or getattr(group, name) is not None
                 }
                 for group, of_group in zip(self.groups, without["groups"], strict=True)
             ]
@@ -325,7 +325,7 @@ class Release(Record):
         for group in self.groups or ():
             of_group = {
                 name: getattr(group, name)
-                for name in ("informative", "ranking", "released", "election")
+                for name in ("informative", "ranking", "released", "election", "effects")
             }
             yield (
                 group,
@@ -337,10 +337,12 @@ class Release(Record):
         """Variance of the noise in each released count; None where no noise was added to counts.
 
         Each group's counts have noise of their own, and so have rows of no group where they count.
-        Where groups overlap, the counts of the whole are no sum and have noise of their own.
+        Where groups overlap, or rows have covariates, what is released of the whole is no sum and
+        has noise of its own.
         """
         known = self.privacy.noise_variance if self.stream is None else self.stream.shown_variance
-        if not self.groups or known is None or self.privacy.groups_per_answer is not None:
+        alone = self.privacy.groups_per_answer is not None or self.effects is not None
+        if not self.groups or known is None or alone:
             return known
         whole = self.released.wins_by_item()
         parts = [each.released.wins_by_item() for each in self.groups]

@@ -422,8 +422,10 @@ def effects_of(
     )
 
 
-def effects_csv(effects: Sequence[Effect]) -> str:
+def effects_csv(boards: Sequence[tuple[str, Sequence[Effect]]]) -> str:
     """Effects as a table, in log odds to six decimals; `scale` is empty for who was shown first.
+
+    Where there are groups, the last column names the group; it is empty for all rows together.
 
     `share` and its ends say the same as the share of comparisons that an item wins against an equal
     one by that effect alone.
@@ -431,12 +433,14 @@ def effects_csv(effects: Sequence[Effect]) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     shares = ("share", "share_low", "share_high")
-    table.writerow(["effect", "scale", "estimate", "low", "high", *shares])
-    for effect in effects:
+    grouped = len(boards) > 1
+    table.writerow(["effect", "scale", "estimate", "low", "high", *shares, *["board"] * grouped])
+    for board, effect in ((board, each) for board, effects in boards for each in effects):
         values = np.array([effect.estimate, effect.low, effect.high])
         scale = "" if effect.scale is None else f"{effect.scale:g}"
         numbers = map(number_cell, (*values, *LOGISTIC.cdf(values)))
-        table.writerow([write_cell(effect.name), scale, *numbers])
+        of_board = [write_cell(board)] * grouped
+        table.writerow([write_cell(effect.name), scale, *numbers, *of_board])
     return text.getvalue()
 
 

@@ -22,19 +22,21 @@ class MeteredRows(Record):
         rows: the most rows of one person that count in the whole stream.
         pair_gap: nights in which rows of a person on the same two items count once at most.
         burst: the most rows of one person that count on the first night; the allowance grows evenly
-            from it to `rows` on the last night.
+            from it to `rows` on the last night, or by `refill` a night.
+        refill: rows by which the allowance grows a night, up to `rows`; null: evenly.
     """
 
     rows: int
     pair_gap: int
     burst: int
+    refill: float | None = None
 
     @classmethod
     def of(cls, terms: Terms | RowTerms) -> Self | None:
         """Return the terms that count rows; None: they count nights."""
         if not isinstance(terms, RowTerms):
             return None
-        return cls(rows=terms.rows, pair_gap=terms.gap, burst=terms.burst)
+        return cls(rows=terms.rows, pair_gap=terms.gap, burst=terms.burst, refill=terms.refill)
 
 
 class StreamRecord(Record):

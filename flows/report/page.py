@@ -51,7 +51,7 @@ from hushrank.flows.release.archive import (
     SCORES,
     STEP_FILE,
 )
-from hushrank.flows.release.boards import GroupRanking
+from hushrank.flows.release.boards import GroupRanking, effects_by_board
 from hushrank.flows.release.publish import ranking_pieces, round_table
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.released import effects_csv
@@ -90,7 +90,7 @@ from hushrank.flows.report.sections import (
 from hushrank.flows.report.slide import chart_of, chart_svg, of_answers, protected_in_short
 from hushrank.flows.report.svg import Shape, figure_style
 from hushrank.flows.statement.record import Parameter, PrivacyRecord
-from hushrank.flows.statement.sentences import delta_sentence, number
+from hushrank.flows.statement.sentences import chance_to_guess, delta_sentence, number
 from hushrank.privacy.units import Adjacency, Bounding, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
@@ -148,8 +148,7 @@ def made_rows(release: Release) -> Iterator[Row]:
         return
     how = CHANGED if privacy.unit is Unit.LOCAL else release.released.made.value
     yield "How it was made", how
-    growth = math.exp(-float(privacy.epsilon))
-    sure = round(100 * (1 + privacy.delta * growth) / (1 + growth), 2)
+    sure = chance_to_guess(float(privacy.epsilon), privacy.delta)
     yield (
         "What epsilon means",
         f"If you took part: somebody who must say which of two possible versions of"
@@ -201,7 +200,14 @@ def downloads_of(release: Release) -> list[Download]:
     more = []
     if release.effects is not None:
         what = "what position and features do, for a spreadsheet"
-        more = [_download(EFFECTS, what, "text/csv", [effects_csv(release.effects)])]
+        more = [
+            _download(
+                EFFECTS,
+                what,
+                "text/csv",
+                [effects_csv(effects_by_board(release.effects, release.groups))],
+            )
+        ]
     if release.test is not None:
         what = "abilities by raw score, for a spreadsheet"
         more.append(_download(SCORES, what, "text/csv", [scores_csv(release.test)]))
@@ -518,9 +524,11 @@ def _terms_of(night: StreamRecord) -> list[tuple[str, str]]:
             ("Nights that count per person, at most", f"{night.participations}"),
             ("Nights from one of them to the next, at least", f"{night.gap}"),
         ]
+    refill = [] if metered.refill is None else [("More of them a night", f"{metered.refill:g}")]
     return [
         ("Answers that count per person on all nights, at most", f"{metered.rows}"),
         ("Of them on the first night, at most", f"{metered.burst}"),
+        *refill,
         ("Nights in which the same two items count once per person", f"{metered.pair_gap}"),
     ]
 

@@ -42,6 +42,7 @@ from hushrank.flows.release.wording import (
 )
 from hushrank.flows.report.drawings import Curve, curves
 from hushrank.flows.report.figures import CONFIDENCE, ReportFigure
+from hushrank.flows.report.model_facts import EffectRow, effect_rows
 from hushrank.flows.report.slide import chart_of, chart_svg
 from hushrank.flows.report.svg import (
     ELLIPSIS,
@@ -198,11 +199,16 @@ class BoardTable:
     at_once: bool
     probabilities: bool
     election: ElectionFacts | None
+    effects: list[EffectRow]
 
 
 DRAWN = (
     "A score is the group's own. Where a group has few answers, its scores are drawn towards those"
     " of all groups: its own answers decide the share that is stated, and intervals allow for that."
+)
+DRAWN_EFFECTS = (
+    f"{DRAWN} Effects of a group are its own as well, and are drawn towards those of the other"
+    " groups where its own answers tell little of them."
 )
 OF_SHEETS = (
     "Each follows from the sheets of its group alone, so groups may differ in ability; 0 is the"
@@ -222,6 +228,8 @@ OF_BALLOTS = "Each follows from the rankings of its group alone."
 def board_tables(release: Release, room: int) -> list[BoardTable]:
     """A table of each group, on a page that has `room` bytes for them."""
     tables, how = [], OF_BALLOTS if release.released.ballots else DRAWN
+    if release.effects is not None:
+        how = DRAWN_EFFECTS
     if release.privacy.groups_per_answer is not None:
         how = OF_OVERLAP
     if release.scale in DIFFICULTIES:
@@ -235,12 +243,13 @@ def board_tables(release: Release, room: int) -> list[BoardTable]:
                 name=group.name,
                 verdict=verdict(board),
                 how=how,
-                own=f"{100 * group.own:.0f} %" if how is DRAWN else "",
+                own=f"{100 * group.own:.0f} %" if how in (DRAWN, DRAWN_EFFECTS) else "",
                 rows=fit,
                 left_out=n_rows - len(fit),
                 at_once=board.says("low_all"),
                 probabilities=board.says("p_best"),
                 election=_election_of(board),
+                effects=effect_rows(board),
             )
         )
     return tables

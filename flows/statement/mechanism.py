@@ -354,15 +354,12 @@ def night_sentences(terms: Terms | RowTerms) -> Iterator[str]:
 
 def _rows_counted(terms: RowTerms) -> str:
     """Say which rows count where rows are metered."""
-    burst = ""
-    if terms.burst < terms.rows:
-        burst = (
-            f", at most {terms.burst} of them on the first night, and further ones as the allowance"
-            f" grows evenly to {terms.rows} on the last night"
-        )
-    gap = "once a night"
-    if terms.gap > 1:
-        gap = f"once in any {terms.gap} nights"
+    burst, further = "", f"further ones as the allowance grows evenly to {terms.rows} on the last"
+    if terms.refill is not None:
+        further = f"{terms.refill:g} further ones a"
+    if terms.burst < terms.rows or terms.refill is not None:
+        burst = f", at most {terms.burst} of them on the first night, and {further} night"
+    gap = f"once in any {terms.gap} nights" if terms.gap > 1 else "once a night"
     return (
         f"At most {terms.rows:,} of a person's answers count on all {terms.nights} nights of the"
         f" stream together{burst}. Answers of a person on the same two items count at most {gap}."

@@ -30,6 +30,7 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.exact_minimiser import GriddedNoise, OutputCover
 from hushrank.privacy.objective_perturbation import Constants, ObjectiveNoise
 from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
+from hushrank.transforms.common.catalogue import Groups
 from hushrank.transforms.common.schema import Ties
 
 
@@ -325,12 +326,14 @@ class EffectMechanism:
         names: names of the effects.
         scales: scales of the features; None for who was shown first.
         ties: rule for comparisons without a winner.
+        groups: the public groups that are fitted apart; None: there are none.
     """
 
     calibrated: CovariateMle
     names: tuple[str, ...]
     scales: tuple[float | None, ...]
     ties: Ties
+    groups: Groups | None = None
 
     @property
     def params(self) -> PrivacyParams:
@@ -388,6 +391,8 @@ def _effect_noise(mechanism: EffectMechanism) -> Iterator[str]:
         "Each covariate of a row is divided by its public scale and clipped to between -1 and 1"
         " before anything else is done with it, so no row can pull an effect by more than 1."
     )
+    if mechanism.groups is not None:
+        yield _effect_groups(mechanism.groups, mechanism.params)
     yield from _effect_parts(mechanism.calibrated, cover.epsilon)
     yield (
         "Gamma is public: it follows from the configuration, and nothing was counted to choose it."
@@ -395,6 +400,20 @@ def _effect_noise(mechanism: EffectMechanism) -> Iterator[str]:
         f" Laplace noise of standard deviation {number(cover.noise.standard_deviation)}. Only these"
         " scores, effects and numbers leave; the rows they were fitted to are deleted as soon as"
         " the noise is drawn."
+    )
+
+
+def _effect_groups(groups: Groups, params: PrivacyParams) -> str:
+    """Say that groups are fitted apart, and that this costs nothing on top."""
+    n, others = len(groups.names), " and for all other answers" * groups.others
+    across = ""
+    if params.unit is Unit.USER:
+        across = " The bound on a person's answers holds across all groups."
+    return (
+        f"This is done apart for {n} groups{others}, and for all answers together. An answer counts"
+        " in one of the groups only and once in the whole, and the noise hides a change of any"
+        " answers in any groups: epsilon is paid once for all rankings of this release"
+        f" together.{across}"
     )
 
 
@@ -439,7 +458,7 @@ def _effect_parameters(mechanism: EffectMechanism) -> dict[str, Parameter]:
             "lambda": objective.scale,
             "epsilon_det": objective.determinant_epsilon,
             "epsilon_out": calibrated.cover.epsilon,
-            "solver_tolerance": calibrated.tolerance,
+            "solver_tolerance": calibrated.cover.tolerance,
             "output_noise_deviation": calibrated.cover.noise.standard_deviation,
         }
         for name in ("of_scores", "between", "of_effects"):

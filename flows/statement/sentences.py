@@ -264,6 +264,17 @@ def against_what(change: str, guarantee: Guarantee, what: str = "this release") 
         )
 
 
+def chance_to_guess(epsilon: float, delta: float) -> float:
+    """Bound, in percent, on a right guess between two possibilities that were equally likely.
+
+    Bound: (e^epsilon + delta) / (1 + e^epsilon), because what is released of the two differs in
+    total variation by (e^epsilon - 1 + 2 delta) / (e^epsilon + 1) at most (Kairouz, Oh, Viswanath
+    2015, theorem 2.1). Rounded to two decimals.
+    """
+    growth = math.exp(-epsilon)
+    return round(100 * (1 + delta * growth) / (1 + growth), 2)
+
+
 def delta_sentence(delta: float, unit: Unit) -> str:
     """Say what a delta allows at worst, for somebody who does not know the word.
 

@@ -200,7 +200,8 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         if self.job.statistic is Statistic.COVARIATE_COUNTS:
             from hushrank.transforms.comparisons.covariate_counts import CovariateCountsFn
 
-            return CovariateCountsFn(n_items, self.job.columns.n_covariates, ties)
+            n_groups = 1 if groups is None else len(groups)
+            return CovariateCountsFn(n_items, self.job.columns.n_covariates, ties, n_groups)
         if self.job.weighted:
             return WEIGHTED[self.job.statistic](n_items, ties)
         if groups is not None:
@@ -256,7 +257,7 @@ def _encoded(
     from hushrank.transforms.comparisons.covariate_counts import covariates_of
 
     covariates = covariates_of(batch, job.columns, job.catalogue)
-    found = encode_comparisons(batch, *how, covariates.rules, naming=naming)
+    found = encode_comparisons(batch, *how, covariates.rules, groups=job.groups, naming=naming)
     words = covariates.words if found.valid is None else covariates.words[found.valid]
     return replace(found, rows=replace(found.rows, covariates=words))
 

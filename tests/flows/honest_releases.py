@@ -27,6 +27,7 @@ METERED = {
     "nights": 6, "participation": {"rows": 4, "pair_gap": 2}, "show": {"window": 3},
     "first": str(FIRST),
 }  # fmt: skip
+REFILLED = {"rows": 4, "burst": 2, "refill": 0.5}
 GROUPS = {"column": "team", "values": ["red", "blue"]}
 OVERLAP = {**GROUPS, "most": 2, "separator": "|"}
 ONE_ROW = {"privacy__unit": "comparison", "privacy__max_contributions": None}
@@ -162,6 +163,20 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "effects of many items": (EFFECTS, {"items": {"count": 12}}),
     "effects, who was first": (EFFECTS, {"input__features": None}),
     "effects, features": (EFFECTS, {"input__columns__first": None, **SPLIT}),
+    "effects, groups": (EFFECTS, {"groups": GROUPS}),
+    "effects of one row, other groups": (
+        EFFECTS,
+        {
+            **ONE_ROW,
+            **SPLIT,
+            "items": {"count": 12},
+            "groups": {**GROUPS, "values": ["red", "grey"], "others": "whole"},
+        },
+    ),
+    "effects of features, groups, added": (
+        EFFECTS,
+        {**ADDED, "input__columns__first": None, "groups": GROUPS},
+    ),
     "one-shot, split, added": ("one-shot", {**SPLIT, **ADDED}),
     "one-shot of one row": ("one-shot", ONE_ROW),
     "answers of many": ("debiased-rr", {"privacy__epsilon": 0.5}),
@@ -363,6 +378,11 @@ STREAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         PAIRS,
         {**ADDED, **SPLIT, "groups": GROUPS},
         {**METERED, "participation": {"rows": 3, "pair_gap": 1, "burst": 3}, "show": "cumulative"},
+    ),
+    "stream of metered rows, endless": (
+        PAIRS,
+        {},
+        {**METERED, "nights": "endless", "participation": {**REFILLED, "pair_gap": 2}},
     ),
     "stream, names": ("noisy-counts, gaussian", {**ADDED, **NAMES}, STREAM),
     "stream of metered rows, names": (PAIRS, NAMES, METERED),

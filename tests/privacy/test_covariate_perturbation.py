@@ -214,3 +214,42 @@ def test_the_free_ridge_is_free_and_shares_are_exact(n_items: int) -> None:
     noise = calibrate_covariates(params_for(3), n_items, 4, ridge, share, 0.7)
     assert noise.determinant_epsilon == 0
     assert noise.sensitivity / noise.scale == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_a_row_of_a_group_takes_part_in_two_fits(adjacency: Adjacency) -> None:
+    """An upset in group 0, or one in group 1 instead: fits of both groups and of all rows.
+
+    Their densities multiply. Some output costs all of epsilon, and twice that with noise for one
+    fit.
+    """
+    params, often = params_for(1, adjacency), 10.0**6
+    theta = np.array([-20.0, 20, -60, 60, -20, 20, 60, -60, -20, 20, 0, 0])
+    nothing, up, down = (0.0, 0.0), (1.0, 1.0), (-1.0, -1.0)
+    others: list[Row] = [
+        *((2, 0, nothing), (1, 3, nothing), (4, 6, nothing), (7, 5, nothing)),
+        (8, 9, down),
+    ]
+    here: list[Row] = [(0, 1, up)]
+    there: list[Row] = [] if adjacency is Adjacency.ADD_REMOVE else [(4, 5, down)]
+    sides = [(here, [], here), ([], there, there)]  # the rows of each fit: two groups, the whole
+    for copies, cost in ((2, 1.0), (1, 2.0)):
+        noise = calibrate_covariates(params, 10, 2, 80.0, 0.25, 1.0, copies)
+        assert noise.determinant_epsilon == 0
+        losses = []
+        for fits in sides:
+            weights = [np.array([often] * len(others) + [1.0] * len(own)) for own in fits]
+            designs = [design_of([*others, *own], 10, 2) for own in fits]
+            parts = zip(designs, weights, strict=True)
+            losses.append(sum(Density(*part, 10, noise).log_at(theta) for part in parts))
+        assert losses[0] - losses[1] == pytest.approx(cost, rel=1e-5)
+
+
+def test_bounds_of_a_person_count_in_each_fit() -> None:
+    assert changed_rows(params_for(7), 5, 2) == 28
+    charged = calibrate_covariates(params_for(3), N_ITEMS, 2, 1.2, 0.5, 4.0, 2)
+    assert charged.sensitivity == 2 * 3 * 2 * 3.0
+    assert charged.determinant_epsilon >= 6 * math.log1p(3.0 / (4 * 1.2))
+    assert free_ridge(params_for(3), 8, 2, 1.0, 1.0, 2) == 2 * free_ridge(
+        params_for(3), 8, 2, 1.0, 1.0
+    )

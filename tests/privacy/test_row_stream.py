@@ -132,8 +132,9 @@ def test_terms_out_of_range_are_refused(field, value, text):
         (28, 28, 60, 8.5),
         (28, 28, 120, 12.0),
         (28, 7, 260, 19.9),
-        (None, 28, 60, 13.0),
-        (None, 14, 130, 24.0),
+        (None, 28, 60, 12.3),
+        (None, 14, 130, 22.1),
+        (None, 7, 26, 12.7),
     ],
 )
 def test_errors_of_a_year_are_those_of_a_year_of_nights_with_as_many_rows(

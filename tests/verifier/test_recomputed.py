@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from hushrank.estimation.common.uncertainty import quantile
 from hushrank.privacy.accounting import Spend, composed_epsilon, decimal_value, epsilon_of, rho_for
+from hushrank.privacy.best_encoder import best_encoder
 from hushrank.privacy.filters import Rule, adaptive_total
 from hushrank.privacy.gaussian_profile import composed_gaussians, shift_of
 from hushrank.privacy.mallows import insertion_weights
@@ -441,3 +443,20 @@ def test_heavy_tails_let_rounds_claim_less_than_normal_ones():
         for gaussian in (False, True)
     )
     assert light < 110 < heavy == pytest.approx(115.2, abs=0.1)
+
+
+def test_encoder_of_all_nights_so_far_may_be_any_of_the_same_norm_as_stated():
+    """The guarantee follows from coefficients; for a window they are those of the square root."""
+    terms = Terms(nights=30, participations=3, gap=5)
+    best = best_encoder(Workload(None), terms, 5)
+    assert best != square_root(Workload(None), 5)
+    bundle = verifier.Bundle(items=4, rows=2, cap=None, distinct=False, weight=1, groups=1, sides=2)
+    stated = {"nights": 30, "participations": 3, "gap": 5, "window": None}
+    release = {"released": {"kind": "win-counts"}, "stream": {"coefficients": [*best.coefficients]}}
+    one = Sensitivity(*verifier.win_counts(replace(bundle, sides=1)))
+    found = verifier.stream_norms(bundle, best.coefficients, stated, release)
+    assert found == norms(stream_sensitivity(one, Adjacency.REPLACE_ONE, terms, best))
+    changed = [*best.coefficients[:-1], best.coefficients[-1] + 1]
+    for terms_of, column in ((stated, changed), (stated | {"window": 5}, best.coefficients)):
+        with pytest.raises(verifier.Wrong, match="encoder"):
+            verifier.stream_norms(bundle, column, terms_of, release)

@@ -123,20 +123,28 @@ class _Counts:
         return cls(cells[first], words[first], np.add.reduceat(counts, first))
 
 
-def count_rows(rows: Comparisons, n_items: int, n_covariates: int, ties: Ties) -> _Counts:
+def count_rows(
+    rows: Comparisons, n_items: int, n_covariates: int, ties: Ties, n_groups: int = 1
+) -> _Counts:
     """Count each row once for its winner; a tie under `split` half for either, under `drop` never.
 
     Args:
         rows: rows with covariates.
-        n_items: size of the catalogue.
+        n_items: number of codes of items; the items of each group have codes of their own, after
+            those of the groups before it.
         n_covariates: number of covariates of each row.
         ties: `random` ones were decided before.
+        n_groups: number of groups that rows are in.
     """
     if rows.covariates is None:
         raise ValueError("the rows have no covariates")
     n = np.int64(n_items)  # 64 bits, so that 32-bit codes make 64-bit cells
-    of_left = rows.left * n + rows.right, rows.covariates
-    of_right = rows.right * n + rows.left, turned(rows.covariates, n_covariates)
+    left, right = rows.left, rows.right
+    if rows.group is not None:
+        first = np.multiply(rows.group, n // n_groups, dtype=np.int64)
+        left, right = left + first, right + first
+    of_left = left * n + right, rows.covariates
+    of_right = right * n + left, turned(rows.covariates, n_covariates)
     sides = []
     for (cells, words), outcome in ((of_left, 1), (of_right, -1)):
         counted = rows.outcome == outcome
@@ -149,10 +157,14 @@ def count_rows(rows: Comparisons, n_items: int, n_covariates: int, ties: Ties) -
 
 
 class CovariateCountsFn(beam.CombineFn):
-    """PCollection[Comparisons] -> CovariateCounts. An accumulator is a stack of sums."""
+    """PCollection[Comparisons] -> CovariateCounts. An accumulator is a stack of sums.
 
-    def __init__(self, n_items: int, n_covariates: int, ties: Ties) -> None:
-        self._n_items = n_items
+    With groups the counts are of the items of each group, which have codes of their own.
+    """
+
+    def __init__(self, n_items: int, n_covariates: int, ties: Ties, n_groups: int = 1) -> None:
+        self._n_items = n_items * n_groups
+        self._n_groups = n_groups
         self._n_covariates = n_covariates
         self._ties = ties
 
@@ -162,7 +174,8 @@ class CovariateCountsFn(beam.CombineFn):
 
     def add_input(self, sums: list[_Counts], rows: Comparisons) -> list[_Counts]:
         """Add the sums of `rows`."""
-        push(sums, count_rows(rows, self._n_items, self._n_covariates, self._ties))
+        counts = count_rows(rows, self._n_items, self._n_covariates, self._ties, self._n_groups)
+        push(sums, counts)
         return sums
 
     def merge_accumulators(self, parts: Iterable[list[_Counts]]) -> list[_Counts]:

@@ -20,7 +20,7 @@ from hushrank.transforms.common.schema import InputError
 
 BLOCK = 1 << 20
 MARK = b"\xef\xbb\xbf"  # byte order mark
-OPENS, CLOSES, QUOTE, BACKSLASH, COMMA = b"[{", b"]}", ord('"'), ord("\\"), ord(",")
+OPENS, CLOSES, QUOTE, BACKSLASH = b"[{", b"]}", ord('"'), ord("\\")
 BLANKS = b" \t\r\n"
 OUTSIDE = BLANKS + OPENS + CLOSES + b'",:+-.0123456789eEtrufalsn'
 NOT_A_LIST = "{}: not a JSON file of one list of objects. Write it as JSON Lines, an object a line."
@@ -29,15 +29,17 @@ DAMAGED = "{}: not a complete list in JSON (truncated or damaged). Write it agai
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 
-
-def _table(characters: bytes) -> Mask:
-    found = np.zeros(256, np.bool_)
-    found[list(characters)] = True
-    return found
-
-
-_OUTSIDE, _BLANK, _OPENS, _CLOSES = (_table(each) for each in (OUTSIDE, BLANKS, OPENS, CLOSES))
-_LINE_ENDS = _table(b"\r\n")
+# Kinds of bytes, which decide what they do outside of strings.
+_OPEN, _CLOSE, _BETWEEN, _LINE_END, _WRONG = 1, 2, 4, 8, 16
+_KIND_OF = bytes(
+    _OPEN * (byte in OPENS)
+    | _CLOSE * (byte in CLOSES)
+    | _BETWEEN * (byte == ord(","))
+    | _LINE_END * (byte in b"\r\n")
+    | _WRONG * (byte not in OUTSIDE)
+    for byte in range(256)
+)
+_ON_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 
 def lines_of(path: str, stream: IO[bytes]) -> io.BufferedReader:
@@ -66,7 +68,7 @@ class _Lines(io.RawIOBase):
         self._quoted = self._escapes = self._over = False
         head = self._stream.read(BLOCK).removeprefix(MARK)
         self._lines = head.lstrip(BLANKS)[:1] == b"{"
-        self._waiting = head if self._lines else self._changed(head)
+        self._waiting = memoryview(head if self._lines else self._changed(head))
 
     def readable(self) -> bool:
         """Yes."""
@@ -84,7 +86,7 @@ class _Lines(io.RawIOBase):
                 if not (self._lines or self._over):
                     raise InputError(DAMAGED.format(self._path))
                 return 0
-            self._waiting = block if self._lines else self._changed(block)
+            self._waiting = memoryview(block if self._lines else self._changed(block))
         view = memoryview(room).cast("B")
         size = min(len(view), len(self._waiting))
         view[:size], self._waiting = self._waiting[:size], self._waiting[size:]
@@ -108,35 +110,57 @@ class _Lines(io.RawIOBase):
 
     def _changed(self, block: bytes) -> bytes:
         """The next block with its objects on lines of their own."""
-        text = np.frombuffer(block, np.uint8).copy()
-        quoted = self._quotes(text)
-        if (_LINE_ENDS[text] & quoted).any() or not _OUTSIDE[text[~quoted]].all():
+        kinds = np.frombuffer(block.translate(_KIND_OF), np.uint8)
+        quoted = self._quoted_in(block)
+        if (kinds[quoted] & _LINE_END).any() or (kinds[~quoted] & _WRONG).any():
             raise InputError(DAMAGED.format(self._path))
-        up, down = _OPENS[text] & ~quoted, _CLOSES[text] & ~quoted
-        depth = self._depth + np.cumsum(up.astype(np.int64) - down)
-        begins, ends = up & (depth == 1), down & (depth == 0)
+        places = np.flatnonzero((kinds & (_OPEN | _CLOSE | _BETWEEN) != 0) & ~quoted)
+        found, before = kinds[places], self._depth
+        depth = before + np.cumsum((found == _OPEN).astype(np.int64) - (found == _CLOSE))
+        begins = places[(found == _OPEN) & (depth == 1)]
+        ends = places[(found == _CLOSE) & (depth == 0)]
+        text = np.frombuffer(bytearray(block.translate(_ON_ONE_LINE)), np.uint8)
         lists = (text[begins] == OPENS[0]).all() and (text[ends] == CLOSES[0]).all()
-        beside = (depth <= 0) & ~ends & (quoted | ~_BLANK[text])
-        if not lists or beside.any() or begins.sum() + self._over + (self._depth > 0) > 1:
+        if not lists or len(begins) + self._over + (before > 0) > 1 or (depth < 0).any():
+            raise InputError(NOT_A_LIST.format(self._path))
+        first = begins[0] if len(begins) else 0 if before > 0 else len(block)
+        last = ends[0] if len(ends) else len(block)
+        if block[:first].strip(BLANKS) or block[last + 1 :].strip(BLANKS):
             raise InputError(NOT_A_LIST.format(self._path))
         if len(depth):
             self._depth = int(depth[-1])
-        self._over |= bool(ends.any())
-        text[_LINE_ENDS[text] | begins | ends] = BLANKS[0]
-        text[(text == COMMA) & (depth == 1) & ~quoted] = ord("\n")
+        self._over |= len(ends) > 0
+        text[begins], text[ends] = BLANKS[0], BLANKS[0]
+        text[places[(found == _BETWEEN) & (depth == 1)]] = ord("\n")
         return text.tobytes()
 
-    def _quotes(self, text: Bytes) -> Mask:
+    def _quoted_in(self, block: bytes) -> Mask:
         """Whether each byte is in a string, from its first quote on and without its last."""
-        places = np.flatnonzero(text == QUOTE)
-        at = np.arange(len(text))
-        last = np.maximum.accumulate(np.where(text == BACKSLASH, -1 - self._escapes, at))
-        before = np.where(places > 0, last[places - 1], -1 - self._escapes) if len(places) else last
-        real = places[(places - 1 - before[: len(places)]) % 2 == 0]
-        turns = np.zeros(len(text), np.int64)
-        turns[real] = 1
-        quoted = (np.cumsum(turns) + self._quoted) % 2 == 1
+        text = np.frombuffer(block, np.uint8)
+        quotes = text == QUOTE
+        escaped = _escaped(text, self._escapes)
+        quotes[escaped[escaped < len(text)]] = False
+        self._escapes = bool(len(text)) and len(escaped) > 0 and int(escaped[-1]) == len(text)
+        turns = np.add.accumulate(quotes.view(np.uint8), dtype=np.uint8)  # odd or even is enough
+        quoted: Mask = (turns & 1).view(np.bool_) ^ self._quoted
         if len(text):
             self._quoted = bool(quoted[-1])
-            self._escapes = bool((at[-1] - last[-1]) % 2)
-        return np.asarray(quoted)
+        return quoted
+
+
+def _escaped(text: Bytes, first: bool) -> NDArray[np.int64]:
+    """Places of the bytes behind a backslash that is not escaped itself, ascending.
+
+    Args:
+        text: a block; the place after its last byte may be among those found.
+        first: whether the first byte is behind such a backslash of the block before.
+    """
+    slashes = np.flatnonzero(text == BACKSLASH)
+    if first and len(text):
+        slashes = slashes[slashes > 0]
+    new = np.ones(len(slashes), np.bool_)
+    new[1:] = np.diff(slashes) > 1
+    starts = np.flatnonzero(new)
+    in_run = np.arange(len(slashes)) - np.repeat(starts, np.diff(np.append(starts, len(slashes))))
+    after = slashes[in_run % 2 == 0] + 1
+    return np.append(0, after) if first and len(text) else after

@@ -3,10 +3,10 @@
 Every value becomes text, so 1, "1" and 1.0 are one value, whatever other lines hold. Arrow parses
 many lines at once if the result is the same as parsing each line alone:
 
-* Each of these lines starts with { and ends with }. Between a } and a { JSON allows a line end only
-  between two whole values (a list would need a comma, and no string holds a bare line end). So if
-  the lines parse at all, each holds at least one value; if there are as many rows as lines, each
-  holds exactly one.
+* Each of these lines starts with {, behind spaces or not, and ends with }. Between a } and a { JSON
+  allows a line end only between two whole values (a list would need a comma, and no string holds a
+  bare line end). So if the lines parse at all, each holds at least one value; if there are as many
+  rows as lines, each holds exactly one.
 * Arrow gets the types, so no row chooses them for another row. If lines do not fit the types, the
   lines before and after them are parsed separately, and the odd lines one by one.
 * Lines on which the two parsers might differ (`_for_arrow`) are always read one by one.
@@ -45,7 +45,8 @@ _ONE_BY_ONE = 128  # number of lines that are not worth another attempt at once
 _LOCATED = 1 << 13  # up to so many lines Arrow's report of where it stopped is worth following
 _GUESSED_FROM = 8  # lines from which types are guessed
 _ROW = re.compile(r"in row (\d+)$")  # in Arrow's error
-_OPEN_BRACE, _CLOSE_BRACE, _OPEN_BRACKET = b"{}["
+_OPEN_BRACE, _CLOSE_BRACE, _OPEN_BRACKET, _SPACE = b"{}[ "
+_MOST_INDENTED = 16  # most spaces before the objects of a list that were a line each, or indented
 # Texts that only one of the parsers may take for a number, and lone surrogates, which some releases
 # of Arrow accept. Each begins with bytes that can be found fast.
 _DOUBTFUL = [re.compile(each) for each in (rb"NaN[\s,}\]]", rb"Inf(?:inity)?[\s,}\]]", rb"\\u[dD]")]
@@ -347,11 +348,15 @@ def _many_brackets(lines: Records) -> Mask:
 
 def _for_arrow(lines: Records) -> Mask:
     """Mark lines that start with {, end with }, and hold nothing on which the parsers differ."""
-    first = lines.octets[lines.offsets[:-1]]
+    start = lines.offsets[:-1]
+    for _ in range(_MOST_INDENTED):  # a line ends with its line end, so none is left
+        if not (indented := lines.octets[start] == _SPACE).any():
+            break
+        start = start + indented
     last = lines.offsets[1:] - 2
     last = last - (lines.octets[last] == CARRIAGE_RETURN)
-    suit: Mask = (first == _OPEN_BRACE) & (lines.octets[last] == _CLOSE_BRACE)
-    suit &= last > lines.offsets[:-1]
+    suit: Mask = (lines.octets[start] == _OPEN_BRACE) & (lines.octets[last] == _CLOSE_BRACE)
+    suit &= last > start
     for pattern in _DOUBTFUL:
         places = np.array([found.start() for found in pattern.finditer(lines.content)], np.int64)
         suit &= ~lines.where(places)

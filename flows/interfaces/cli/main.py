@@ -376,6 +376,7 @@ COMMANDS: dict[str, dict[str, Command | str]] = {  # commands by panel, in the o
         "plan": "plan_command.plan",
         "run": run,
         "inspect": "inspect_command.inspect",
+        "app": "app_command.app",
     },
     NIGHTS: {
         "backfill": "night_commands.backfill",

@@ -24,7 +24,7 @@ from hushrank.flows.release.archive import (
     find_archived,
     load_archived,
 )
-from hushrank.flows.release.boards import FIELDS, OPTIONAL_FIELDS
+from hushrank.flows.release.boards import FIELDS, OPTIONAL_FIELDS, effects_by_board
 from hushrank.flows.release.history import (
     SCHEMA,
     abilities_table,
@@ -52,6 +52,12 @@ from hushrank.transforms.storage.places import CloudPath, Place, is_cloud, read_
 
 TEXT_WIDTH = 110
 _OF_SCORES = ["booklet", "score", "ability", "standard_error"]
+_EFFECTS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("board", "name")),
+        *((name, pa.float64()) for name in ("scale", "estimate", "low", "high")),
+    ]
+)
 _OF_RELEASE = ["day", "release_id", "name"]
 _RELIABILITY = pa.schema(
     [
@@ -186,6 +192,31 @@ class Release:
     def groups(self) -> dict[str, Table]:
         """The ranking of each group, by its name."""
         return {group.name: _ranking(board) for group, board in self.record.boards()}
+
+    @property
+    def effects(self) -> Table | None:
+        """Effects of covariates on who wins, in log odds; None: the job names none.
+
+        Columns: board (the group; empty: all rows together), name, scale (the difference that
+        counts as 1; null for who was shown first), estimate, and low and high, its 95 % interval.
+        """
+        rows = [
+            {"board": board, **effect.model_dump()}
+            for board, effects in effects_by_board(self.record.effects, self.record.groups)
+            for effect in effects
+        ]
+        return Table(pa.Table.from_pylist(rows, schema=_EFFECTS)) if rows else None
+
+    @property
+    def ties(self) -> Table | None:
+        """Share of ties by the model of ties, one row; None: the job does not model them.
+
+        Columns: model, parameter with its 95 % interval low to high, and equals, the percent of
+        comparisons between two items of equal scores that tie, with its own.
+        """
+        if self.record.ties is None:
+            return None
+        return Table(pa.Table.from_pylist([self.record.ties.model_dump()]))
 
     @property
     def abilities(self) -> Table | None:

@@ -30,7 +30,7 @@ nearly as good.
 With groups, counts of each group have noise of the same law, so the whole has as many times its
 variance as there are groups, whatever the method: what is least for one group is least for all
 cells. Each mechanism is calibrated for groups, so its law has what groups cost it. `perturbed-mle`
-ranks no groups and is no candidate.
+ranks groups only where rows have covariates. It alone takes these, with groups or without.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from typing import Any
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.row_rules import (
     problems_of_asked,
+    problems_of_covariates,
     problems_of_ties,
     problems_of_weights,
 )
@@ -123,6 +124,7 @@ def _candidate(
     broken = (
         *facts.rules(config),
         *problems_of_weights(config, facts),
+        *problems_of_covariates(config, facts, known),
         *problems_of_ties(config, facts, known),
         *problems_of_asked(config, facts, known),
     )

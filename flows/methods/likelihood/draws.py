@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.covariates import STEPS
 from hushrank.estimation.common.links import link_named
-from hushrank.estimation.comparisons.covariate_mle import CovariateMle, H, InformationNoise
+from hushrank.estimation.comparisons.covariate_mle import (
+    CovariateMle,
+    H,
+    InformationNoise,
+    copies_of,
+)
 from hushrank.flows.methods.draws import (
     INFINITE,
     CountNoise,
@@ -23,6 +29,7 @@ from hushrank.flows.methods.draws import (
 from hushrank.flows.methods.formulas import (
     EXPOSED,
     ROWS,
+    Formula,
     Inputs,
     Restated,
     bounds_of,
@@ -91,6 +98,9 @@ OF_INFORMATION = Restated(
 )
 
 
+IN_TWO_FITS = ("l1 = fits * l1",)  # with groups: that of the group, and that of all rows
+
+
 def draws_of_scores(mechanism: ScoreMechanism) -> tuple[ObjectiveNoise | CountNoise, ...]:
     """Scores, and how often each item was compared where noise was added to that."""
     objective, params, n_items = mechanism.objective, mechanism.params, mechanism.n_items
@@ -124,9 +134,10 @@ def draws_of_scores(mechanism: ScoreMechanism) -> tuple[ObjectiveNoise | CountNo
 def draws_of_effects(mechanism: EffectMechanism) -> tuple[ObjectiveNoise | CountNoise, ...]:
     """Scores and effects of covariates, and the information that intervals follow from."""
     calibrated, params = mechanism.calibrated, mechanism.params
-    objective, n_values = calibrated.objective, calibrated.n_items + calibrated.n_effects
+    objective = calibrated.objective
+    n_values = calibrated.n_fits * (calibrated.n_items + calibrated.n_effects)
     own: Inputs = {**bounds_of(params, calibrated.n_items), "effects": calibrated.n_effects}
-    formula = OF_EFFECTS.formula(own)
+    formula = _of_fits(OF_EFFECTS.formula(own), calibrated.n_fits)
     return (
         ObjectiveNoise(
             mechanism=KINDS[NoiseKind.LAPLACE],
@@ -185,11 +196,20 @@ def _information(calibrated: CovariateMle, name: str, kind: InformationNoise) ->
     sensitivity = Sensitivity(l1, l1**2)
     return count_noise(
         INFORMATION[name],
-        entries[name],
-        OF_INFORMATION.formula(own),
+        calibrated.n_fits * entries[name],
+        _of_fits(OF_INFORMATION.formula(own), calibrated.n_fits),
         Calibration(sensitivity, "calibrate_covariate_mle", kind.law, spend),
         Fraction(kind.unit),
     )
+
+
+def _of_fits(formula: Formula, n_fits: int) -> Formula:
+    """The formula where a row may take part in several fits."""
+    if n_fits == 1:
+        return formula
+    squared = ("l2_squared = l1 ** 2",) * any("l2_squared" in line for line in formula.lines)
+    lines = (*formula.lines, *IN_TWO_FITS, *squared)
+    return replace(formula, lines=lines, inputs={**formula.inputs, "fits": copies_of(n_fits)})
 
 
 def _loss(link: str) -> Loss:

@@ -1,8 +1,6 @@
 """Method `perturbed-mle`: scores by maximum likelihood with noise inside the optimisation.
 
 What computes intervals loads when a release is concluded, as in `noisy_pairs`.
-
-Scores and effects of covariates: what `perturbed-mle` does where the job names covariates.
 """
 
 from __future__ import annotations
@@ -14,20 +12,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from hushrank.estimation.common.central_noise import calibrate_exposures
-from hushrank.estimation.common.covariates import CovariateCounts, pack
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, link_named, loss_bounds
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, pair_counts_of
-from hushrank.estimation.comparisons.covariate_mle import MOST_ITEMS as MOST_ITEMS_WITH_COVARIATES
-from hushrank.estimation.comparisons.covariate_mle import (
-    CovariateMle,
-    CovariateRelease,
-    calibrate_covariate_mle,
-    covariate_mles,
-)
 from hushrank.estimation.comparisons.perturbed_mle import (
     MleSettings,
     PerturbedMle,
@@ -44,175 +33,29 @@ from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.schedule import NightlyBudget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.base import Arrays, Attacked, Conclusion, Terms
+from hushrank.flows.methods.base import GROUPS, Arrays, Attacked, Conclusion, Terms
 from hushrank.flows.methods.draws import Draw
+from hushrank.flows.methods.likelihood import covariates
 from hushrank.flows.methods.reductions import (
     CountedMethod,
     problems_of_unknown_meetings,
     warnings_of,
 )
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
-from hushrank.flows.release.released import Figure, Made, ReleasedRecord, effects_of
-from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
+from hushrank.flows.release.released import Figure, Made, ReleasedRecord
+from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.statement.perturbed_mle import (
     EffectMechanism,
     ScoreMechanism,
-    effects_record,
     mle_record,
 )
 from hushrank.pipelines.reduce.reduction_job import Statistic
-from hushrank.pipelines.simulate.planned_survey import Counts, PlannedSurvey
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import add_noise
-from hushrank.privacy.objective_perturbation import Constants, gradient_sensitivity
+from hushrank.privacy.objective_perturbation import gradient_sensitivity
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
-from hushrank.transforms.common.schema import Ties
-
-
-class ReleasedEffects(ReleasedRecord):
-    """Scores, effects and sums of information that were drawn with noise; nothing else leaves.
-
-    Attributes:
-        scores: scores by item, in catalogue order; they sum to zero.
-        effects: effects by name, in log odds.
-        units: worth of 1 in each of the three sums of information, in comparisons.
-        of_scores: about each score.
-        between: information that each score shares with each effect; a row for each item.
-        of_effects: about effects: the upper triangle, row by row, without its first entry where
-            the first effect is that of being shown first.
-    """
-
-    shows = (Figure.SCORES,)
-    made = Made.FITTED
-    kind: Literal["scores-and-effects"] = "scores-and-effects"
-    scores: dict[str, float]
-    effects: dict[str, float]
-    units: tuple[float, float, float] = Field(description="of_scores, between, of_effects")
-    of_scores: tuple[int, ...]
-    between: tuple[tuple[int, ...], ...]
-    of_effects: tuple[int, ...]
-
-    @classmethod
-    def of(
-        cls,
-        released: CovariateRelease,
-        mechanism: CovariateMle,
-        items: Sequence[str],
-        names: Sequence[str],
-    ) -> Self:
-        """The record of what `mechanism` drew."""
-        one, two, three = (kind.unit for kind in mechanism.information)
-        return cls(
-            scores=dict(zip(items, released.scores.tolist(), strict=True)),
-            effects=dict(zip(names, released.effects.tolist(), strict=True)),
-            units=(one, two, three),
-            of_scores=tuple(released.of_scores.tolist()),
-            between=tuple(map(tuple, released.between.tolist())),
-            of_effects=tuple(released.of_effects.tolist()),
-        )
-
-
-def has_covariates(config: SurveyConfig | Sections) -> bool:
-    """Whether the job names covariates."""
-    return bool(config.comparisons.covariates)
-
-
-def calibrate(config: SurveyConfig) -> EffectMechanism:
-    """Noise inside the optimisation, noise that covers rounding, and that of the information."""
-    params, ties = config.privacy.params(), config.comparisons.ties
-    covariates = config.comparisons.covariates
-    try:
-        calibrated = calibrate_covariate_mle(
-            params,
-            len(config.items.catalogue.names),
-            len(covariates),
-            ties.row_weight,
-            config.model.gamma,
-            first=config.comparisons.columns.first is not None,
-        )
-    except ValueError as error:
-        key = "model.gamma" if str(error).startswith("ridge") else "privacy"
-        raise ConfigError(f"{key}: {error}") from None
-    names, scales = zip(*covariates, strict=True)
-    return EffectMechanism(calibrated=calibrated, names=names, scales=scales, ties=ties)
-
-
-def terms(mechanism: EffectMechanism) -> Terms:
-    """Cost and noise."""
-    objective = mechanism.calibrated.objective
-    noise = (
-        f"Laplace noise of scale {objective.scale:.6g} on the gradient of the likelihood, and of"
-        f" {1 / objective.share:g} times that for {len(mechanism.names)} effects, ridge"
-        f" {objective.ridge:.6g}; discrete Laplace noise on how much the answers tell"
-    )
-    return Terms(spend=mechanism.spend, noise=noise)
-
-
-def draws(exact: Arrays, mechanism: EffectMechanism, runs: int, bits: RandomBits) -> Arrays:
-    """Fits with noise. Scores, effects and noisy sums of information are all that leaves."""
-    made = mechanism.calibrated
-    counts = CovariateCounts.of_arrays(exact, made.n_items, made.n_effects, made.row_weight)
-    return covariate_mles(counts, made, runs, bits).arrays()
-
-
-def conclude(drawn: Arrays, mechanism: EffectMechanism, config: SurveyConfig) -> Conclusion:
-    """Ranking, effects and intervals, from what was drawn and public numbers."""
-    released = CovariateRelease(**drawn)
-    from hushrank.estimation.comparisons.covariate_effects import rank_with_covariates
-
-    estimate, effects = rank_with_covariates(released, mechanism.calibrated)
-    nothing = NOT_INFORMATIVE if mechanism.params.private else NO_COMPARISONS
-    items = config.items.catalogue.names
-    return Conclusion(
-        estimate=estimate,
-        privacy=effects_record(mechanism),
-        released=ReleasedEffects.of(released, mechanism.calibrated, items, mechanism.names),
-        scale=Scale.LOG_ODDS,
-        warnings=() if estimate.informative else (nothing,),
-        effects=effects_of(effects, mechanism.names, mechanism.scales),
-    )
-
-
-def simulated(wins: Counts, mechanism_covariates: int, ties: Ties) -> Arrays:
-    """Wins of a simulated survey, in which nobody is shown first and no item has any feature.
-
-    Args:
-        wins: wins[a, b], shape (n, n), times `ties.row_weight`.
-        mechanism_covariates: number of covariates of rows.
-        ties: rule for ties, as configured.
-    """
-    winner, loser = np.nonzero(wins)
-    words = pack(np.zeros((len(winner), mechanism_covariates), np.int8))
-    cells = winner.astype(np.int64) * len(wins) + loser
-    counts = np.asarray(wins[winner, loser])
-    return CovariateCounts(
-        cells, words, counts, len(wins), mechanism_covariates, ties.row_weight
-    ).arrays()
-
-
-def problems(config: Sections) -> Problems:
-    """Yield settings that do not go with covariates."""
-    model = config.model
-    if model.link != "logistic":
-        yield "model.link", "must be logistic with covariates, whose effects are log odds"
-    if model.constants is not Constants.TIGHT:
-        yield "model.constants", "must be tight with covariates, which no paper has"
-    for key in ("expected_comparisons", "exposures", "c0"):
-        if getattr(model, key) is not None:
-            yield (
-                f"model.{key}",
-                "not with covariates: how much the answers tell is released with noise; remove it",
-            )
-    if config.privacy.public_graph:
-        yield "privacy.public_graph", "not with covariates, which are protected; remove one of them"
-    n_items = len(config.items.catalogue.names)
-    if n_items > MOST_ITEMS_WITH_COVARIATES:
-        yield (
-            "items",
-            f"must be at most {MOST_ITEMS_WITH_COVARIATES} with covariates, got {n_items}",
-        )
-
 
 MOST_ITEMS = 100_000  # above `MOST_DENSE_ITEMS` counts are sparse and intervals take O(items)
 EXPOSURE_PART = 8  # one part of epsilon in so many pays for how often each item was compared
@@ -284,7 +127,7 @@ class ReleasedScores(ReleasedRecord):
 class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
     """Algorithm 1 of Cai, Chakraborty and Wang: see `estimation.comparisons.perturbed_mle`.
 
-    Where the job names covariates: see `flows.methods.likelihood.perturbed_mle`.
+    Where the job names covariates: see `flows.methods.likelihood.covariates`.
     """
 
     facts: MethodFacts
@@ -294,8 +137,8 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
 
     def calibrate(self, config: SurveyConfig) -> ScoreMechanism | EffectMechanism:
         """Noise inside the optimisation, the ridge, noise that covers rounding, and exposures'."""
-        if has_covariates(config):
-            return calibrate(config)
+        if covariates.has_covariates(config):
+            return covariates.calibrate(config)
         stated, ties = config.privacy.public_graph_statement, config.comparisons.ties
         whole = config.privacy.params()
         if (design := config.model.design()) is not None:
@@ -320,7 +163,7 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
     def terms(self, mechanism: ScoreMechanism | EffectMechanism) -> Terms:
         """Cost and noise."""
         if isinstance(mechanism, EffectMechanism):
-            return terms(mechanism)
+            return covariates.terms(mechanism)
         objective = mechanism.objective
         noise = (
             f"{objective.kind.capitalize()} noise of scale {objective.scale:.6g} on the gradient of"
@@ -347,7 +190,7 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
     ) -> Arrays:
         """Draw `runs` independent times, along the first axis; a release is one draw."""
         if isinstance(mechanism, EffectMechanism):
-            return draws(exact, mechanism, runs, bits)
+            return covariates.draws(exact, mechanism, runs, bits)
         counts = pair_counts_of(exact, mechanism.ties.row_weight)
         drawn: Arrays = {"scores": perturbed_mles(counts, mechanism.calibrated, runs, bits)}
         if mechanism.shows_exposures:
@@ -362,7 +205,7 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
     ) -> Conclusion:
         """Ranking and intervals, from the scores, exposures and public numbers."""
         if isinstance(mechanism, EffectMechanism):
-            return conclude(drawn, mechanism, config)
+            return covariates.conclude(drawn, mechanism, config)
         scores, names = drawn["scores"], config.items.catalogue.names
         if mechanism.shows_exposures:
             from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores_and_exposures
@@ -417,7 +260,9 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
         """
         params, n_items = config.privacy.params(), len(config.items.catalogue.names)
         usual = params.private and params.noise is NoiseKind.LAPLACE
-        special = has_covariates(config) or params.weighted or config.privacy.public_graph
+        special = (
+            covariates.has_covariates(config) or params.weighted or config.privacy.public_graph
+        )
         if not usual or special or not 2 <= n_items <= MOST_DENSE_ITEMS:
             return 0.0
         change = gradient_sensitivity(loss_bounds(link_named(config.model.link)), params, n_items)
@@ -426,10 +271,9 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Wins of a simulated survey; covariates have no effect there."""
         exact = super().simulated(config, survey, replicate)
-        if not has_covariates(config):
+        if not covariates.has_covariates(config):
             return exact
-        n_covariates = len(config.comparisons.covariates)
-        return simulated(exact["counts"], n_covariates, config.comparisons.ties)
+        return covariates.simulated(exact["counts"], config)
 
     def predicted_error(
         self,
@@ -529,7 +373,13 @@ def _problems(config: Sections) -> Problems:
         )
     yield from problems_of_unknown_meetings(config)
     if config.comparisons.covariates:
-        yield from problems(config)
+        yield from covariates.problems(config)
+    elif config.groups is not None:
+        yield (
+            "groups",
+            f"with method: {config.method} is for jobs that name covariates (input.features or"
+            " input.columns.first); set method: auto, win-loss or noisy-pairs",
+        )
     link = config.model.link
     if link != "auto" and math.isinf(link_named(link).kappa1):
         yield "model.link", f"{link} {_REFUSED_LINK}"
@@ -569,7 +419,7 @@ _MLE = MethodFacts(
     reads=(
         *("model.link", "model.constants", "model.gamma", "model.c0"),
         *("model.expected_comparisons", "model.exposures"),
-        *("privacy.public_graph", "input.features"),
+        *("privacy.public_graph", "input.features", GROUPS),
     ),
     rules=_problems,
 )
@@ -577,7 +427,7 @@ _OBJECTIVE = replace(
     _MLE,
     name="noisy-objective",
     summary="as perturbed-mle, with Gaussian noise and a delta",
-    reads=tuple(key for key in _MLE.reads if key != "input.features"),
+    reads=tuple(key for key in _MLE.reads if key not in ("input.features", GROUPS)),
     rules=_problems_of_gaussian,
 )
 MLE = PerturbedLikelihood(_MLE, plan_order=2)

@@ -83,7 +83,7 @@ from hushrank.transforms.common.plain_text import short
 from hushrank.transforms.common.schema import Ties
 
 Tell = Callable[[str], None]
-FEWEST_OF_MANY = 2  # simulated surveys of very many items in groups
+FEWEST_OF_MANY = 1  # simulated surveys of very many items in groups
 
 
 def _silent(words: str) -> None:
@@ -95,7 +95,7 @@ def group_errors(
 ) -> list[tuple[float, float]]:
     """Compute for each group the error of a typical score, shrunk towards the whole, and `order`.
 
-    Empty where there are no groups. Very many items differ in few surveys as in many.
+    Empty where there are no groups. Very many items differ in one survey as in many.
 
     Raises:
         ConfigError: the method refuses the setting.
@@ -390,7 +390,7 @@ def plan_of(
     """
     if request.plot is not None:
         check_picture(request.plot)
-    world = _world_of(config, request, world)
+    world = world_to_plan(config, request, world)
     target, settings = parse_target(request.target), settings_of(config, request)
     right = is_right(config, config.method)
     tried = _measured(config, settings, world, tell)
@@ -448,8 +448,12 @@ def _losses(compared: Tried, naive: Tried, best: Verdict | None) -> Iterator[Los
             yield loss
 
 
-def _world_of(config: SurveyConfig, request: PlanRequest, world: World) -> World:
-    """Build the world that the request describes."""
+def world_to_plan(config: SurveyConfig, request: PlanRequest, world: World) -> World:
+    """Build the world that the request describes, from other assumptions.
+
+    Raises:
+        ConfigError: the request breaks a rule.
+    """
     world = world_of(config, world, request.zipf, request.exposures)
     if request.ties is not None:
         world = with_ties(config, world, request.ties)

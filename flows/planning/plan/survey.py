@@ -144,7 +144,7 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     tried = with_setting(config, setting)
     method = planned_method(tried)
     if (parts := _parts_to_use(config, setting, world)) is not None:
-        of_shares = method.estimand(tried, survey, truth := survey.truth(0)) is not truth
+        of_shares = _is_of_shares(method, tried, survey)
         if not of_shares or survey.meetings is None:
             from hushrank.flows.planning.plan.formula import accuracy_by_formula
 
@@ -217,6 +217,17 @@ def epsilon_for(
         low, high = (low, middle) if met(middle) else (middle, high)
     rounded = float(f"{high:.2g}")
     return rounded if rounded >= high else float(f"{1.05 * high:.2g}")
+
+
+def _is_of_shares(method: PlannedMethod[Any], tried: SurveyConfig, survey: PlannedSurvey) -> bool:
+    """Whether scores are shares of wins, and no scores on the scale of a link."""
+    return method.estimand(tried, survey, truth := survey.truth(0)) is not truth
+
+
+def scores_are_shares(config: SurveyConfig, setting: Setting, world: World) -> bool:
+    """Whether a job of comparisons states shares of wins, whose errors are percentage points."""
+    tried = with_setting(config, setting)
+    return _is_of_shares(planned_method(tried), tried, planned_survey(config, setting, world))
 
 
 def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | None:

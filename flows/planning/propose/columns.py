@@ -174,6 +174,44 @@ def guess_columns(
     )
 
 
+def stated_columns(
+    columns: Sequence[str], rows: Sequence[Row], roles: Mapping[str, str], user: UserGuess | None
+) -> ColumnGuess:
+    """Take the roles that a person states; rows only decide how a result is written.
+
+    Args:
+        columns: names of columns, in the order of the file.
+        rows: the first few rows; values as text, numbers or None.
+        roles: column of each role that a person stated.
+        user: column of the person; None: not stated.
+    """
+    left, right, event = (roles.get(role) for role in ("left", "right", "event"))
+    if "winner" in roles and "loser" in roles:
+        pair = (roles["winner"], roles["loser"])
+        numbered = numbered_column(rows, pair)
+        return ColumnGuess(user=user, winner=pair[0], loser=pair[1], event=event, numbered=numbered)
+    sides = None if left is None or right is None else (left, right)
+    result = _Result()
+    if "winner" in roles:
+        result = _by_items(rows, roles["winner"])
+    elif "outcome" in roles and sides is not None:
+        column = roles["outcome"]
+        unknown = _Result(outcome=column, readings=())  # codes whose meaning is asked for
+        result = _reading(rows, column, sides, like_winner=False) or unknown
+    return ColumnGuess(
+        user=user,
+        left=left,
+        right=right,
+        outcome=result.outcome,
+        winner=result.winner,
+        event=event,
+        words=result.words,
+        readings=result.readings,
+        empty_winner=_why_no_winner(columns, [*roles.values()], result),
+        numbered=numbered_column(rows, sides or ()),
+    )
+
+
 def _why_no_winner(columns: Sequence[str], taken: Sequence[str], result: _Result) -> str:
     """Say why a row may name no winner: one that was read names none, or a column is of ties."""
     if result.winner is None:

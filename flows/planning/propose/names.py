@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import yaml
 
 Row = Mapping[str, object]
+CHOOSE = "CHOOSE:"  # mark of a line that the person has to complete
 NameWords = tuple[str, ...]
 
 # Words for the left and the right side, in names of columns and in words of a result.
@@ -191,7 +192,7 @@ def about_lines() -> Iterator[str]:
 
 def choose(key: str, what: str) -> str:
     """Write a line that the person has to complete."""
-    return line(key, "", f"CHOOSE: {what}")
+    return line(key, "", f"{CHOOSE} {what}")
 
 
 def line(key: str, value: str, comment: str = "") -> str:

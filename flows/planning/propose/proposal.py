@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -55,6 +55,7 @@ from hushrank.flows.planning.propose.rankings import (
     guess_wide,
 )
 from hushrank.flows.planning.propose.responses import ResponseGuess, guess_long, guess_sheet
+from hushrank.flows.planning.propose.roles import Guess, menus_of, roles_of, stated_guess
 from hushrank.flows.planning.propose.sections import (
     KindLines,
     comparisons_lines,
@@ -67,8 +68,6 @@ from hushrank.transforms.common.schema import MOST_COLUMNS
 from hushrank.transforms.storage.text_lines import without_packing
 from hushrank.transforms.tables.names import is_table
 
-Guess = ColumnGuess | ResponseGuess | RankingGuess
-
 _NO_ITEMS = "List every item yourself: a list taken from the answers would leak who answered."
 _ONE_RESULT = (
     "hushrank needs one column that names the winner (or holds 1, -1 or 0, or words: input.words);"
@@ -78,7 +77,7 @@ _ONE_RESULT = (
 _EXISTS = "{}: exists already and was not changed; remove it or name another file"
 _COUNTS = re.compile("freq|frequency|count|counts")
 _FREE_TEXTS = frozenset({"prompt", "conversation", "comment", "comments", "text", "completion"})
-_MARKED = "The lines marked CHOOSE need a value from you. "
+MARKED = "The lines marked CHOOSE need a value from you. "
 _NUMBERED = (
     'awk \'NR == 1 {{print "id," $0; next}} {{print NR - 1 "," $0}}\' {source} > numbered.csv'
 )
@@ -101,12 +100,18 @@ class ConfigProposal:
         summary: description of what was read and what it looks like, for the person.
         questions: questions that the lines marked CHOOSE ask, in their order.
         plannable: whether `hushrank plan` can say what accuracy an epsilon gives.
+        kind: kind of rows that the lines are for.
+        roles: the role of each column that has one, by column.
+        menus: the roles that each column may have, by column, in the order of the file.
     """
 
     text: str
     summary: str
     questions: tuple[Question, ...]
     plannable: bool = False
+    kind: str = Kind.RANKINGS
+    roles: Mapping[str, str] = field(default_factory=dict)
+    menus: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -117,15 +122,23 @@ class ConfigProposal:
         """Return the proposal with the lines marked CHOOSE filled in.
 
         Args:
-            answers: the value in the YAML file of every question, by its key.
+            answers: values in the YAML file, by the key of their question; a question without one
+                stays open.
         """
-        text = self.text.replace(_MARKED, "")
+        left = tuple(each for each in self.questions if each.key not in answers)
+        text = self.text if left else self.text.replace(MARKED, "")
         for each in self.questions:
-            text = text.replace(each.line, each.answered(answers[each.key]), 1)
-        return replace(self, text=text, questions=())
+            if each.key in answers:
+                text = text.replace(each.line, each.answered(answers[each.key]), 1)
+        return replace(self, text=text, questions=left)
 
 
-def propose_config(source: Source, target: Path, kind: Kind | None = None) -> ConfigProposal:
+def propose_config(
+    source: Source,
+    target: Path,
+    kind: Kind | None = None,
+    roles: Mapping[str, str] | None = None,
+) -> ConfigProposal:
     """Propose a configuration for the log `source`, to be written to `target`.
 
     This reads the header and at most `HEAD_ROWS` rows; for a folder, those of its first file.
@@ -134,16 +147,29 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
         source: a Parquet, CSV, JSON Lines or PrefLib file, a folder of such files, or a table.
         target: path of the new YAML file; relative paths in it start there.
         kind: the kind of its rows; None: guess it.
+        roles: role of each column, as a person states it; None: guess them.
 
     Raises:
-        ConfigError: `source` cannot be read.
+        ConfigError: `source` cannot be read, or a column cannot have its role.
     """
-    head = read_apart(read_head, source)
+    return proposal_of(source, target, read_apart(read_head, source), kind, roles)
+
+
+def proposal_of(
+    source: Source,
+    target: Path,
+    head: Head,
+    kind: Kind | None = None,
+    roles: Mapping[str, str] | None = None,
+) -> ConfigProposal:
+    """Propose a configuration as `propose_config`, from a header that was read before."""
     if Path(head.file or source).suffix.lower() in PREFLIB_ENDINGS:
         if isinstance(source, str):
             raise ConfigError(f"{source}: init reads PrefLib files of this machine only; copy it")
         return _preflib_proposal(source, target, head)
     guess = _guess(head, kind)
+    if roles is not None:
+        guess = stated_guess(source, head, guess, roles)
     _refuse_header(source, head, guess)
     _refuse_unread(source, head, guess)
     if guess is not None and guess.user is not None:
@@ -161,7 +187,15 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
         own = replace(own, input=(asked.line, *own.input), questions=(asked, *own.questions))
     text = "\n".join(_file_lines(source, target, own, head, unclear=unclear)) + "\n"
     summary = "\n".join(_summary(source, head, guess, unclear=unclear))
-    return ConfigProposal(text, summary, own.questions, not isinstance(guess, RankingGuess))
+    return ConfigProposal(
+        text,
+        summary,
+        own.questions,
+        plannable=not isinstance(guess, RankingGuess),
+        kind=own.kind,
+        roles=roles_of(guess),
+        menus=menus_of(guess, head.columns),
+    )
 
 
 def _guess(head: Head, kind: Kind | None) -> Guess | None:
@@ -471,7 +505,7 @@ def _file_lines(
     stem = _stem(source)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("._-")[:100] or "survey"
     yield f"# Proposed by hushrank init from the header and the first {HEAD_ROWS} rows of a file."
-    yield f"# {_MARKED}Paths start at the folder of this file."
+    yield f"# {MARKED}Paths start at the folder of this file."
     yield ""
     yield line("name", scalar(name), "the population this privacy budget belongs to")
     yield ""

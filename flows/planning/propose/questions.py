@@ -38,6 +38,8 @@ _MOST_ANSWERS = (
     "how many answers of one person count at most, from how the survey was made and never counted"
     " in the answers"
 )
+_ENDS = "The ballot counts up to that place and says nothing of what comes after it."
+_EXCLUDED = "The whole ballot does not count."
 _FEWER = "15 if everybody was asked 15 questions; fewer need less noise"
 
 
@@ -49,11 +51,13 @@ class Choice:
         answer: text that a person types.
         effect: advice on when to choose it, after its value.
         value: value in the YAML file; empty: the answer itself.
+        result: what the choice does to the result, as a sentence; empty: `effect` says it.
     """
 
     answer: str
     effect: str
     value: str = ""
+    result: str = ""
 
     @property
     def written(self) -> str:
@@ -95,6 +99,11 @@ class Question:
         return " ".join(f"{name}: missing; {self.asks} {'; '.join(given)}".split())
 
     @property
+    def is_open(self) -> bool:
+        """Whether the answer may be another one than the listed choices."""
+        return not self.choices or self.key in _OPEN
+
+    @property
     def line(self) -> str:
         """Line of the YAML file that asks."""
         return choose(self._start, self.text)
@@ -114,7 +123,7 @@ class Question:
         for each in self.choices:
             if text.lower() in (each.answer.lower(), each.written.lower()):
                 return each.written
-        if not text or (self.choices and self.key not in _OPEN):
+        if not text or not self.is_open:
             return None
         if self.key in _ITEMS and not text.startswith(("{", "[")):
             return _items_of(text, listed=self.key == "items.names")
@@ -213,12 +222,23 @@ def design_question() -> Question:
         short="the design",
         asks="which pairs were people asked about?",
         choices=(
-            Choice("balanced", "(every pair asked equally often)"),
-            Choice("random", "(random pairs, some items shown more)"),
+            Choice(
+                "balanced",
+                "(every pair asked equally often)",
+                result="Wins are counted as they are. If some pairs were in fact asked more often,"
+                " items with weak opponents come out too high.",
+            ),
+            Choice(
+                "random",
+                "(random pairs, some items shown more)",
+                result="Scores allow for items that were shown more often than others.",
+            ),
             Choice(
                 "any",
                 "(not sure, or the same pair judged several times on purpose, or a schedule such as"
                 " a league; list the pairs in input.pairs if few were asked)",
+                result="Scores allow for who was compared with whom. This is right for every"
+                " design, and needs the most answers.",
             ),
         ),
     )
@@ -250,9 +270,14 @@ def codes_questions(done: str, column: str) -> tuple[Question, Question]:
             short="the number of the first item",
             asks="which number in the rows means the first of the names?",
             choices=(
-                Choice("1", "if they count from 1"),
-                Choice("0", "if they count from 0"),
-                Choice("names", "if the names above are these numbers", "null"),
+                Choice("1", "if they count from 1", result="1 means the first name of your list."),
+                Choice("0", "if they count from 0", result="0 means the first name of your list."),
+                Choice(
+                    "names",
+                    "if the names above are these numbers",
+                    "null",
+                    "Each number is the name of an item.",
+                ),
             ),
             because=f"{because}: remove this line if the names above are these numbers",
         ),
@@ -396,8 +421,18 @@ def empty_winner_question(column: str, ties: Sequence[str], because: str) -> Que
         short="what an empty winner means",
         asks=f"what does an empty cell of {scalar(column)} mean?",
         choices=(
-            Choice("tie", "if it is a tie", f"{{tie: {flow((*ties, ''))}}}"),
-            Choice("nothing", "if there was no answer", f"{{tie: {flow(ties)}}}"),
+            Choice(
+                "tie",
+                "if it is a tie",
+                f"{{tie: {flow((*ties, ''))}}}",
+                "A row without a winner is a tie between its two items.",
+            ),
+            Choice(
+                "nothing",
+                "if there was no answer",
+                f"{{tie: {flow(ties)}}}",
+                "A row without a winner does not count.",
+            ),
         ),
         because=because,
     )
@@ -410,8 +445,18 @@ def best_question() -> Question:
         short="which rank is the best",
         asks="which number of a ranking is its best item's?",
         choices=(
-            Choice("lowest", "if 1 is the first place"),
-            Choice("highest", "if the largest number is the best, as of points"),
+            Choice(
+                "lowest",
+                "if 1 is the first place",
+                result="The item with the smallest number comes first. The wrong choice turns the"
+                " ranking round.",
+            ),
+            Choice(
+                "highest",
+                "if the largest number is the best, as of points",
+                result="The item with the largest number comes first. The wrong choice turns the"
+                " ranking round.",
+            ),
         ),
     )
 
@@ -429,9 +474,17 @@ def not_ranked_question(markers: Collection[str]) -> Question:
         asks="which cells say that an item was not ranked, beside empty ones and NA? Any other"
         " number is a rank, 0 too",
         choices=(
-            Choice("none", "if no other cell does", "[]"),
-            *(Choice(mark, "if such a cell does", flow([mark])) for mark in ("0", "99", "-")),
-            Choice("all", "if each of them does", flow(_NOT_RANKED)),
+            Choice("none", "if no other cell does", "[]", "Every number is a rank."),
+            *(
+                Choice(mark, "if such a cell does", flow([mark]), f"{mark} is no rank.")
+                for mark in ("0", "99", "-")
+            ),
+            Choice(
+                "all",
+                "if each of them does",
+                flow(_NOT_RANKED),
+                f"None of these is a rank: {', '.join(_NOT_RANKED)}.",
+            ),
         ),
         because=f"the ranks that were read hold {seen}" if markers else "",
     )
@@ -445,8 +498,8 @@ def place_questions() -> tuple[Question, ...]:
             short="several candidates at one place",
             asks="what happens to a ballot that marks several candidates at one place?",
             choices=(
-                Choice("exhaust", "if it ends before that place"),
-                Choice("set-aside", "if it does not count at all"),
+                Choice("exhaust", "if it ends before that place", result=_ENDS),
+                Choice("set-aside", "if it does not count at all", result=_EXCLUDED),
             ),
         ),
         Question(
@@ -454,8 +507,12 @@ def place_questions() -> tuple[Question, ...]:
             short="a skipped place",
             asks="what happens to a ballot that leaves a place out?",
             choices=(
-                Choice("close", "if the candidates after it move up"),
-                Choice("exhaust", "if it ends there"),
+                Choice(
+                    "close",
+                    "if the candidates after it move up",
+                    result="The candidates after the gap move up, and all of them count.",
+                ),
+                Choice("exhaust", "if it ends there", result=_ENDS),
             ),
         ),
         Question(
@@ -463,9 +520,13 @@ def place_questions() -> tuple[Question, ...]:
             short="a candidate at two places",
             asks="what happens to a ballot that names a candidate at two places?",
             choices=(
-                Choice("first", "if only the first of them counts"),
-                Choice("exhaust", "if it ends before the second"),
-                Choice("set-aside", "if it does not count at all"),
+                Choice(
+                    "first",
+                    "if only the first of them counts",
+                    result="The second mention is left out, and the ballot goes on.",
+                ),
+                Choice("exhaust", "if it ends before the second", result=_ENDS),
+                Choice("set-aside", "if it does not count at all", result=_EXCLUDED),
             ),
         ),
     )
@@ -486,8 +547,13 @@ def lines_question(why: str) -> Question:
                 "true",
                 "if so, though a row with an open quote then swallows rows of others, which no"
                 " noise covers",
+                result="Cells with line breaks are read as they are.",
             ),
-            Choice("false", "if not; a row with a line break is then set aside"),
+            Choice(
+                "false",
+                "if not; a row with a line break is then set aside",
+                result="A row with a line break in a cell does not count.",
+            ),
         ),
         because=why,
     )
@@ -500,7 +566,15 @@ def unlisted_question() -> Question:
         short="unlisted",
         asks="what does a ranking say of an item that it does not list?",
         choices=(
-            Choice("below", "if it is worse than those listed, as on most ballots"),
-            Choice("unknown", "if the ranking says nothing of it"),
+            Choice(
+                "below",
+                "if it is worse than those listed, as on most ballots",
+                result="Items that a ranking does not list are below all that it lists.",
+            ),
+            Choice(
+                "unknown",
+                "if the ranking says nothing of it",
+                result="A ranking says nothing of items that it does not list.",
+            ),
         ),
     )

@@ -141,6 +141,34 @@ def guess_rankings(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess 
     )
 
 
+def stated_ranks(
+    rows: Sequence[Row], roles: Mapping[str, str], user: UserGuess | None, layout: str
+) -> RankingGuess:
+    """Take the roles that a person states in a log of rankings.
+
+    Args:
+        rows: the first few rows.
+        roles: column of each role that a person stated.
+        user: column of the person; None: not stated.
+        layout: `long` or `list`.
+    """
+    listed = roles.get("ranking")
+    if layout == "list" and listed is not None:
+        items = [{"item": item} for row in rows for item in _as_list(row.get(listed))]
+        coded = listed if numbered_column(items, ["item"]) else None
+        return RankingGuess(layout="list", user=user, ranking=listed, coded=coded)
+    item, rank = roles.get("item"), roles.get("rank")
+    return RankingGuess(
+        layout=layout,
+        user=user,
+        item=item,
+        rank=rank,
+        contest=roles.get("contest"),
+        markers=() if rank is None else _markers(rows, [rank]),
+        coded=None if item is None else numbered_column(rows, [item]),
+    )
+
+
 def guess_wide(
     columns: Sequence[str], rows: Sequence[Row], questions: Mapping[str, str]
 ) -> RankingGuess | None:

@@ -7,7 +7,7 @@ Questions about a test: what blanks, codes, letters and numbers above 1 mean. Pu
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hushrank.flows.planning.propose.names import (
@@ -199,6 +199,40 @@ def guess_long(
     )
 
 
+def stated_marks(
+    rows: Sequence[Row], roles: Mapping[str, str], user: UserGuess | None
+) -> ResponseGuess:
+    """Take the roles that a person states in a log of marks.
+
+    Args:
+        rows: the first few rows.
+        roles: column of each role that a person stated.
+        user: column of the person; None: not stated.
+
+    Raises:
+        ValueError: the column of marks holds neither right and wrong nor points.
+    """
+    item, correct = roles.get("item"), roles.get("correct")
+    marks = [] if correct is None else [correct]
+    ways = (None, *_RIGHT_AND_WRONG)
+    fitting = [words for words in ways if marks and _with_marks(marks, rows, words)]
+    points = tuple(each for each in marks if not fitting and _are_points(rows, each))
+    if marks and not fitting and not points:
+        raise ValueError(f"column {correct} holds no marks that are known, such as 1 and 0")
+    return ResponseGuess(
+        layout="long",
+        user=user,
+        item=item,
+        correct=correct,
+        words=fitting[0] if fitting else None,
+        coded=None if item is None else numbered_column(rows, [item]),
+        points=points,
+        blanks=_blank_codes(marks, rows),
+        gaps=_have_gaps(marks, rows),
+        numbers=_hold_numbers(marks, rows),
+    )
+
+
 def _correct(
     columns: Sequence[str], rows: Sequence[Row], item: str | None
 ) -> tuple[str | None, RightAndWrong | None]:
@@ -349,9 +383,21 @@ def missing_question(*, gaps: bool) -> Question:
         short="what a blank means",
         asks="what does it mean if a person has no answer to an item?",
         choices=(
-            Choice("unseen", "if the item was not asked, by chance or by the person's booklet"),
-            Choice("wrong", "if it was asked, and no answer counts as a wrong one"),
-            Choice("set-aside", "if a sheet with a blank must not count"),
+            Choice(
+                "unseen",
+                "if the item was not asked, by chance or by the person's booklet",
+                result="A blank says nothing of the person or the item.",
+            ),
+            Choice(
+                "wrong",
+                "if it was asked, and no answer counts as a wrong one",
+                result="A blank is a wrong answer, so the item counts as harder.",
+            ),
+            Choice(
+                "set-aside",
+                "if a sheet with a blank must not count",
+                result="A sheet with a blank does not count at all.",
+            ),
         ),
         because="the rows that were read have blanks" if gaps else "",
     )

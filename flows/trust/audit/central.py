@@ -29,7 +29,7 @@ from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.run.confidential_folder import Exact, load_arrays
 from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
 from hushrank.flows.statement.rankings import RankingCountMechanism
-from hushrank.flows.trust.audit.fits import FitDraws, draws_of
+from hushrank.flows.trust.audit.fits import FitDraws, GroupedEffectDraws, draws_of
 from hushrank.flows.trust.audit.people import (
     FIRST_NIGHT,
     GROUP,
@@ -87,7 +87,7 @@ def central_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Pa
     counted = [_counted(small, calibrated, person, folder, reduce) for person in people]
     exact = tuple(arrays for arrays, _ in counted)
     parts = [replace(_of_release(small, calibrated, exact), sides=sides, pairs=pairs)]
-    if isinstance(parts[0].source, FitDraws):
+    if isinstance(parts[0].source, (FitDraws, GroupedEffectDraws)):
         parts[0].source.check_release()
         parts[0] = replace(parts[0], apart=parts[0].source.apart(pairs))
     laws: dict[str, tuple[Query | None, Calibration]]

@@ -31,6 +31,7 @@ from hushrank.estimation.fit.likelihood import Likelihood
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import AuditStopped
 from hushrank.flows.methods.base import Arrays
+from hushrank.flows.methods.likelihood.covariates import draws, fits_of
 from hushrank.flows.methods.likelihood.perturbed_mle import PerturbedLikelihood
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.statement.mechanism import Mechanism
@@ -278,10 +279,58 @@ class EffectDraws(FitDraws):
         )
 
 
+@dataclass(frozen=True)
+class GroupedEffectDraws(Draws):
+    """The same of a job with groups: draws of several fits, which are independent given a log."""
+
+    mechanism: EffectMechanism
+    block: int = 500
+
+    @property
+    def fits(self) -> list[EffectDraws]:
+        """Draws of each fit: those of the groups, and that of all rows."""
+        alone = replace(self.mechanism, groups=None)
+        sides = zip(*(fits_of(exact, self.mechanism) for exact in self.exact), strict=True)
+        return [
+            EffectDraws(self.config, alone, tuple(counts.arrays() for counts in fit))
+            for fit in sides
+        ]
+
+    def outputs(self, side: int, runs: int) -> Rows:
+        """Draw as often as asked for; numbers of a fit stand together."""
+        drawn = draws(self.exact[side], self.mechanism, runs, system_bits())
+        n_fits = self.mechanism.calibrated.n_fits
+        parts = [drawn[name].reshape(runs, n_fits, -1) for name in sorted(drawn)]
+        return np.concatenate(parts, axis=2).reshape(runs, -1).astype(np.float64)
+
+    def check_release(self) -> None:
+        """See `FitDraws.check_release`, of each fit."""
+        for fit in self.fits:
+            fit.check_release()
+
+    def ratio(self, left: int, right: int) -> Statistic:
+        """Log likelihood ratio at the noise that is stated: the sum of those of the fits."""
+
+        def summed(rows: Rows) -> Floats:
+            parts = np.split(rows, self.mechanism.calibrated.n_fits, axis=1)
+            total = np.zeros(len(rows))
+            for fit, part in zip(self.fits, parts, strict=True):
+                total += fit.log_density(left, part) - fit.log_density(right, part)
+            return total
+
+        return summed
+
+    def apart(self, pairs: tuple[tuple[int, int], ...]) -> tuple[float, ...]:
+        """Distance between the w of each two inputs, in scales: the sum of those of the fits."""
+        found = np.array([fit.apart(pairs) for fit in self.fits])
+        return tuple(found.sum(axis=0).tolist())
+
+
 def draws_of(small: SurveyConfig, mechanism: Mechanism, exact: tuple[Arrays, ...]) -> Draws:
     """Draws of a release, which know their likelihood where a fit has noise inside."""
     if isinstance(mechanism, ScoreMechanism):
         return ScoreDraws(small, mechanism, exact)
     if isinstance(mechanism, EffectMechanism):
-        return EffectDraws(small, mechanism, exact)
+        kind = EffectDraws if mechanism.groups is None else GroupedEffectDraws
+        return kind(small, mechanism, exact)
     return Draws(small, mechanism, exact)

@@ -35,6 +35,7 @@ from hushrank.flows.methods.formulas import noise_of_names, sides_of
 from hushrank.flows.release.archive import CERTIFICATE, SIGNATURE, Contents
 from hushrank.flows.release.provenance import AuditedPair, Software
 from hushrank.flows.release.release import Release
+from hushrank.flows.release.stream import MeteredRows
 from hushrank.flows.trust.certificate.model import (
     Bounds,
     Budget,
@@ -279,12 +280,18 @@ def domain_of(config: SurveyConfig, release: Release) -> Domain:
             nights=stream.nights,
             participations=stream.participations,
             gap=stream.gap,
-            participation=None
-            if stream.participation is None
-            else Metered(**stream.participation.model_dump()),
+            participation=_metered(stream.participation),
             window=stream.window,
         ),
     )
+
+
+def _metered(told: MeteredRows | None) -> Metered | None:
+    """Terms that count rows, with exact numbers; None: nights are counted."""
+    if told is None:
+        return None
+    refill = None if told.refill is None else str(Fraction(str(told.refill)))  # of its decimals
+    return Metered(rows=told.rows, pair_gap=told.pair_gap, burst=told.burst, refill=refill)
 
 
 def rows_of(config: SurveyConfig) -> Rows:

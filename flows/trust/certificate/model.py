@@ -116,12 +116,14 @@ class Metered(Part):
         rows: the most rows of one person that count on all nights together.
         pair_gap: nights in which rows of a person on the same two items count once at most.
         burst: the most rows of one person that count on the first night; the allowance grows evenly
-            from it to `rows` on the last night.
+            from it to `rows` on the last night, or by `refill` a night.
+        refill: rows by which the allowance grows a night, up to `rows`; null: evenly.
     """
 
     rows: Count
     pair_gap: Count
     burst: Count
+    refill: Rational | None = None
 
 
 class Nights(Part):

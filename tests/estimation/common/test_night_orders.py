@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.privacy.noise import gaussian_law
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import stream_of
-from hushrank.privacy.stream_encoder import Terms, Workload
+from hushrank.privacy.stream_encoder import ENDLESS, Terms, Workload
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 NIGHTS, ITEMS, YEARS = 365, 10, 400
@@ -32,6 +33,18 @@ PARAMS = PrivacyParams(
     max_contributions=1,
 )
 TERMS = Terms(nights=NIGHTS, participations=14, gap=28)
+
+
+def test_an_endless_stream_shares_its_error_by_years():
+    endless = partial(all_nights_quantile, ENDLESS, 1, normal=False)
+    shares = [
+        365 * math.exp(-math.sqrt(2) * endless(number=1 + 365 * year)) for year in range(2000)
+    ]
+    assert sum(shares) == pytest.approx(0.05, rel=1e-3)
+    assert sum(shares) < 0.05
+    assert endless(number=365) == endless(number=1) < endless(number=366)
+    normal = all_nights_quantile(ENDLESS, 1, normal=True, number=100)
+    assert normal == pytest.approx(3.93, abs=0.01)  # a stream of one year: 3.81
 
 
 @pytest.mark.parametrize(("pairs", "expected"), [(1, 3.81), (9, 4.33), (45, 4.67)])

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -31,7 +33,7 @@ from hushrank.estimation.fit.covariate_fit import CovariateObjective, fit_covari
 from hushrank.estimation.fit.exact_fit import FixedPoint
 from hushrank.estimation.fit.likelihood import Likelihood
 from hushrank.privacy.audit import audit_epsilon
-from hushrank.privacy.exact_minimiser import OUTPUT_STEP
+from hushrank.privacy.exact_minimiser import OUTPUT_STEP, cover_reach
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from tests.covariate_counts import Floats, covariate_counts, simulated
@@ -183,6 +185,57 @@ def test_the_sensitivity_of_the_information_by_enumeration() -> None:
     assert told.of_effects.sensitivity == 2 * H * STEPS**2
 
 
+def logs_of_groups(rows: int) -> Iterator[CovariateCounts]:
+    """Every log of so many rows: two groups, three items, one covariate as large as it can be."""
+    kinds = [
+        (group, *pair, sign * STEPS)
+        for group in range(2)
+        for pair in itertools.permutations(range(3), 2)
+        for sign in (-1, 1)
+    ]
+    for log in itertools.combinations_with_replacement(kinds, rows):
+        cells = np.array([(3 * g + a) * 6 + 3 * g + b for g, a, b, _ in log], np.int64)
+        words = pack(np.array([[z] for *_, z in log], np.int8).reshape(-1, 1))
+        yield CovariateCounts(cells, words, np.ones(rows, np.int64), 6, 1)
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_the_sensitivity_with_groups_by_enumeration(adjacency: Adjacency) -> None:
+    """All logs of a person with one or two rows, through the code that forms fits."""
+    for rows in (1, 2):
+        params = replace(USER, max_contributions=rows, adjacency=adjacency)
+        made = calibrate_covariate_mle(params, 3, 1, n_fits=3)
+        added = []
+        for log in logs_of_groups(rows):
+            sums = [information_sums(fit, np.zeros(3), np.zeros(1)) for fit in log.by_group(2)]
+            added.append([np.concatenate([each[k].ravel() for each in sums]) for k in range(3)])
+        bounds = [kind.sensitivity for kind in made.information]
+        for kind, bound in enumerate(bounds):
+            moved = np.array([each[kind] for each in added])
+            if adjacency is Adjacency.REPLACE_ONE:
+                moved = (moved[:, np.newaxis] - moved[np.newaxis]).reshape(-1, moved.shape[1])
+            largest = np.abs(moved).sum(axis=1).max()
+            assert bound / 2 <= largest <= bound
+            assert largest == bound or adjacency is Adjacency.REPLACE_ONE  # items are few
+
+
+def test_the_fits_of_groups_have_one_cover_and_one_budget() -> None:
+    alone = calibrate_covariate_mle(USER, 12, 2)
+    made = calibrate_covariate_mle(USER, 12, 2, n_fits=5)
+    assert made.cover is not None
+    assert alone.cover is not None
+    assert Fraction(made.cover.tolerance) ** 2 >= 5 * Fraction(made.tolerance) ** 2
+    reach = cover_reach(5 * 14, made.cover.tolerance, made.effect_noise.step, made.objective.ridge)
+    assert made.cover.noise.law.scale >= reach / made.cover.epsilon * (1 - 1e-12)
+    assert made.objective.scale == pytest.approx(2 * alone.objective.scale)
+    assert [kind.sensitivity for kind in made.information] == [
+        2 * kind.sensitivity for kind in alone.information
+    ]
+    spent = sum(kind.epsilon for kind in made.information) + made.cover.epsilon
+    spent += made.objective.sensitivity / made.objective.scale + made.objective.determinant_epsilon
+    assert 0.999 * USER.epsilon < spent <= USER.epsilon
+
+
 def test_what_one_row_adds_does_not_depend_on_the_others() -> None:
     counts = some_counts(n_rows=3000)
     point = np.random.default_rng(5).normal(0, 1, 9)
@@ -236,7 +289,7 @@ def upset(times: int, covariate: float = 1.0) -> CovariateCounts:
     return covariate_counts([*rows, *[(0, 1, (covariate,), times)] * (times > 0)], 2, 1)
 
 
-def audited(mechanism: CovariateMle, times: int) -> float:
+def audited(mechanism: CovariateMle, times: int, fits: int = 1) -> float:
     """Largest epsilon that released scores and effects prove, at confidence 1 - 1e-6.
 
     Releases are drawn many at once; `test_many_fits` compares these with single releases.
@@ -244,11 +297,15 @@ def audited(mechanism: CovariateMle, times: int) -> float:
     Args:
         mechanism: what releases.
         times: of the upset in one input; there is none in the other.
+        fits: of the rows: with groups those of a group, and those of all rows.
     """
 
     def release(seen: int, runs: int) -> Floats:  # both inputs of an audit draw other noise
-        found = covariate_mles(upset(seen), mechanism, runs, seeded_bits(seen))
-        return np.column_stack([found.scores[:, 0], found.effects[:, 0]])
+        bits = seeded_bits(seen)
+        found = [covariate_mles(upset(seen), mechanism, runs, bits) for _ in range(fits)]
+        return np.column_stack(
+            [column for each in found for column in (each.scores[:, 0], each.effects[:, 0])]
+        )
 
     return audit_epsilon(release, times, 0, trials=TRIALS, confidence=CONFIDENCE).epsilon_lower
 
@@ -264,6 +321,18 @@ def test_audit_finds_no_more_than_epsilon() -> None:
 def test_audit_catches_rows_beyond_the_bound() -> None:
     made = calibrate_covariate_mle(ADDED, 2, 1)
     assert audited(made, 6) > ADDED.epsilon
+
+
+@pytest.mark.slow
+def test_audit_of_the_fits_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row takes part in two fits. It catches noise for one, and half of that."""
+    made = calibrate_covariate_mle(ADDED, 2, 1, n_fits=3)
+    assert audited(made, 1, fits=2) <= ADDED.epsilon
+    monkeypatch.setattr(module, "copies_of", lambda _: 1)
+    grids = module._grids
+    monkeypatch.setattr(module, "_grids", lambda scale, share: grids(scale / 2, share))
+    made = calibrate_covariate_mle(ADDED, 2, 1, n_fits=3)
+    assert audited(made, 1, fits=2) > ADDED.epsilon
 
 
 @pytest.mark.slow

@@ -99,6 +99,21 @@ def test_rows_are_metered_where_that_bounds_what_a_person_moves(changes, partici
         ({"participation": {"rows": 9, "gap": 7, "burst": 3}}, "burst: goes with pair_gap"),
         ({"bands": 29, "show": "cumulative"}, "bands: must be at most pair_gap (28), got 29"),
         ({"gap": 7}, "gap: not with participation"),
+        ({"nights": "endless"}, "participation.refill: missing; with nights: endless say"),
+        (
+            {"participation": {"rows": 9, "pair_gap": 7, "refill": 0.2}},
+            "participation.refill: goes with nights: endless and pair_gap",
+        ),
+        (
+            {"nights": "endless", "participation": {"rows": 9, "gap": 7, "refill": 0.2}},
+            "participation.refill: goes with nights: endless and pair_gap",
+        ),
+        (
+            {"nights": "endless", "participation": None, "participations": 3, "gap": 7}
+            | {"show": "cumulative"},
+            "show: must be a window such as {window: 28} with nights: endless",
+        ),
+        ({"nights": "forever"}, "nights: "),
         ({"participation": None}, "participations: missing"),
         ({"participation": None, "participations": 3}, "gap: missing"),
     ],
@@ -107,6 +122,28 @@ def test_bad_terms_are_refused(stream, says):
     with pytest.raises(ConfigError) as refused:
         load_config(job(**stream))
     assert says in str(refused.value)
+
+
+def test_an_endless_stream_has_a_lifetime_of_rows_that_comes_bit_by_bit():
+    refilled = {"rows": 60, "pair_gap": 28, "burst": 20, "refill": 0.1}
+    config = load_config(job(nights="endless", participation=refilled))
+    terms = config.schedule.stream.terms
+    assert terms == RowTerms(nights=1 << 15, rows=60, gap=28, burst=20, refill=0.1)
+    assert [terms.allowance(night) for night in (0, 9, 10, 30, 399, 400, 32767)] == [
+        *(20, 20, 21, 23, 59, 60, 60)
+    ]
+    year = calibrate(load_config(job())).mechanism
+    endless = calibrate(config).mechanism
+    assert endless.sensitivity == year.sensitivity
+    last = endless.stream.variances[[364, 3649, 32767]]
+    assert last == pytest.approx(year.stream.variances[-1], rel=0.01)  # it does not grow
+
+
+def test_a_stream_with_an_end_keeps_its_key():
+    """Streams of before there was `refill` go on."""
+    section = load_config(job()).schedule.stream
+    participation = {"rows": 60, "pair_gap": 28, "burst": None, "gap": None}
+    assert section.identity()["participation"] == participation
 
 
 def test_every_term_makes_another_stream():

@@ -274,3 +274,94 @@ def test_real_judges_of_language_models(tmp_path, command, real_data):
     (effect,) = release["effects"]
     assert abs(effect["estimate"]) < 0.5
     assert effect["high"] - effect["low"] < 1
+
+
+LANGUAGES = ["English", "Polish", "Czech"]
+GROUPS = {"column": "language", "values": LANGUAGES}
+
+
+@pytest.fixture
+def languages(arena: Path) -> Path:
+    """The same arena, of which a tenth is in Polish and a fiftieth in Czech."""
+    table = battles(24_000)
+    place = np.random.default_rng(6).choice(4, len(table), p=[0.78, 0.1, 0.02, 0.1])
+    names = np.array([*LANGUAGES, "Latin"])[place]
+    table = table.append_column("language", pa.array(names))
+    pq.write_table(table, arena / "battles.parquet")
+    return arena
+
+
+def test_each_group_has_a_ranking_and_effects_of_its_own(languages, command):
+    survey = changed(languages, groups={**GROUPS, "others": "whole"})
+    code, printed = command("run", survey, "--direct")
+    assert code == 0, printed
+    assert "The item that is shown first wins" in " ".join(printed.split())
+    release = json.loads((languages / "out/release.json").read_text())
+    assert [group["name"] for group in release["groups"]] == LANGUAGES
+    truth = {"shown first": ORDER, "length": LENGTH}
+    for board in (release, *release["groups"]):
+        assert board["released"]["kind"] == "scores-and-effects"
+        for effect in board["effects"]:
+            # About 4 standard errors; for eight effects wrong in one of 1,000 runs or fewer.
+            reach = float(effect["high"]) - float(effect["low"])
+            assert abs(effect["estimate"] - truth[effect["name"]]) < reach
+    assert release["ranking"][0]["item"] == MODELS[0]
+    table = list(csv.DictReader(io.StringIO((languages / "out/effects.csv").read_text())))
+    assert [row["board"] for row in table] == [b for b in ("", *LANGUAGES) for _ in range(2)]
+    privacy = release["privacy"]
+    assert privacy["epsilon"] == 6.0
+    assert any(
+        "apart for 3 groups and for all other answers, and for all answers together" in sentence
+        for sentence in privacy["statement"]
+    )
+    certificate = json.loads((languages / "out/certificate.json").read_text())
+    scores = certificate["draws"][0]
+    assert scores["cover"]["values"] == 5 * 10  # three groups, others, the whole
+    assert scores["inputs"]["fits"] == 2
+    code, printed = command("verify", languages / "out")
+    assert code == 0, printed
+    page = (languages / "out/report.html").read_text()
+    assert page.count('aria-label="Effects of ') == 3
+
+
+def test_python_shows_the_effects_of_groups(languages):
+    import hushrank as hr
+
+    release = hr.run(changed(languages, groups=GROUPS))
+    effects = release.effects.to_arrow().to_pylist()
+    assert [(row["board"], row["name"]) for row in effects] == [
+        (board, name) for board in ("", *LANGUAGES) for name in ("shown first", "length")
+    ]
+    assert release.ties is None
+    assert set(release.groups) == set(LANGUAGES)
+
+
+@pytest.mark.parametrize(
+    ("sections", "key"),
+    [
+        ({"groups": {**GROUPS, "most": 2, "separator": ";"}}, "groups.most"),
+        ({"method": "noisy-objective", "groups": GROUPS}, "groups"),
+        (
+            {"groups": GROUPS, "schedule": {"stream": {"nights": 7, "participations": 1}}},
+            "schedule.stream",
+        ),
+    ],
+)
+def test_groups_that_cannot_have_covariates_are_refused(languages, command, sections, key):
+    code, printed = command("validate", changed(languages, **sections))
+    assert code == 2
+    assert key in printed
+    assert "Traceback" not in printed
+
+
+@pytest.mark.parametrize("groups", [None, GROUPS])
+def test_auto_takes_the_method_that_knows_covariates(languages, command, groups):
+    sections = {"method": "auto"} | ({} if groups is None else {"groups": groups})
+    code, printed = command("validate", changed(languages, **sections))
+    assert code == 0, printed
+    assert "method perturbed-mle" in " ".join(printed.split())
+    code, printed = command(
+        "validate", changed(languages, **sections, input=with_input(design="any"))
+    )
+    assert code == 2
+    assert "input.design" in printed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-NAMES = ("survey", "leaderboard", "test", "election", "beam")
+NAMES = ("survey", "leaderboard", "arena", "test", "election", "beam")
 SECONDS = 600  # of a cell, of its messages or of a start, on a machine that does much else
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -124,3 +125,25 @@ def test_copies_of_an_event_must_agree_in_their_covariates() -> None:
     bounded = bound_bucket(held, bounds, HASH)
     assert len(bounded.kept) == 1
     assert sorted(bounded.conflicts.place.tolist()) == [2, 3]
+
+
+@pytest.mark.parametrize("ties", [Ties.DROP, Ties.SPLIT])
+def test_groups_are_counted_apart_and_together(ties: Ties) -> None:
+    rows = log(600, 30, 4)
+    group = np.random.default_rng(8).integers(0, 3, 600).astype(np.int16)
+    combine = CovariateCountsFn(N_ITEMS, Q, ties, 3)
+    counts = combine.extract_output(
+        combine.add_input(combine.create_accumulator(), replace(rows, group=group))
+    )
+    *parts, whole = counts.by_group(3)
+    logs = [rows.take(np.flatnonzero(group == k)) for k in range(3)]
+    for found, mine in zip([*parts, whole], [*logs, rows], strict=True):
+        assert found.n_items == N_ITEMS
+        told: Counter[tuple[int, int, int, int]] = Counter()
+        winner, loser = found.items
+        steps = found.steps.tolist()
+        for a, b, z, times in zip(
+            winner.tolist(), loser.tolist(), steps, found.counts.tolist(), strict=True
+        ):
+            told[(a, b, z[0], z[1])] += times
+        assert told == counted_one_by_one(mine, ties)

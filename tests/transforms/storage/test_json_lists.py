@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hushrank.transforms.common.schema import ComparisonColumns, InputError
-from hushrank.transforms.storage import json_lists
+from hushrank.transforms.storage import json_lists, json_rows
 from hushrank.transforms.storage.files import InputFile, list_files
 from hushrank.transforms.storage.read import plan_files, read_batches
 
@@ -111,3 +111,29 @@ def test_a_folder_does_not_stand_for_lists_in_it(tmp_path):
     (tmp_path / "a.jsonl").write_text("{}")
     (tmp_path / "about.json").write_text("{}")
     assert [file.path for file in list_files([str(tmp_path)])] == [str(tmp_path / "a.jsonl")]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_objects_of_a_list_are_parsed_together(tmp_path, monkeypatch, indent):
+    """Spaces before an object once sent all lines of lists to Python's parser, one by one."""
+    alone: list[int] = []
+    one_by_one = json_rows._Reader._one_by_one
+
+    def counted(reader, lines, numbers):
+        alone.append(len(numbers))
+        return one_by_one(reader, lines, numbers)
+
+    monkeypatch.setattr(json_rows._Reader, "_one_by_one", counted)
+    path = tmp_path / "x.json"
+    rows = [{"user": f"u{k}", "a": "a", "b": "b", "y": 1, "said": '\\"\n' * 9} for k in range(999)]
+    path.write_text(json.dumps(rows, indent=indent))
+    assert len(rows_of(list_files([str(path)]))) == len(rows)
+    assert sum(alone) <= 2  # the last one may stand before the end of the list
+
+
+@pytest.mark.parametrize("slashes", range(1, 9))
+@pytest.mark.parametrize("block", range(1, 9))
+def test_runs_of_backslashes_escape_over_the_end_of_a_block(monkeypatch, slashes, block):
+    monkeypatch.setattr(json_lists, "BLOCK", block)
+    row = {"a": "\\" * slashes + '"', "b": "\\" * slashes}
+    assert objects(json.dumps([row, row]).encode()) == [row, row]

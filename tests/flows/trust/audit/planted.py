@@ -139,6 +139,12 @@ JOBS: dict[str, Settings] = {
         ADDED,
         "perturbed-mle",
     ),
+    "mle, covariates, groups": job(
+        {**COMPARED, "columns": {"first": "left"}, "features": [{"column": "f", "scale": 5.0}]},
+        ADDED,
+        "perturbed-mle",
+        groups={"column": "g", "values": ["a", "b"]},
+    ),
     "objective": job(COMPARED, {**GAUSSIAN, "delta": 0.01}, "noisy-objective", **SIZE),
     "objective, small delta": job(COMPARED, GAUSSIAN, "noisy-objective", **SIZE),
     "spectral": job(TESTED, USER, "spectral"),
@@ -685,6 +691,7 @@ BUGS: dict[str, Bug] = {
     "half the noise, objective": Bug("objective", grids(2), 240_000),
     "half the noise, objective, where it is drawn": Bug("objective", narrow_fits, 70_000),
     "half the noise, objective, small delta": Bug("objective, small delta", grids(2)),
+    "a quarter of the noise, groups": Bug("mle, covariates, groups", covariate_grids(4), 4_000),
     "half the noise, covariates": Bug("mle, covariates", covariate_grids(2), 20_000),
     "a quarter of the noise, covariates": Bug("mle, covariates", covariate_grids(4), 4_000),
     **{
