@@ -391,7 +391,7 @@ class Release:
             console.print(self.record.look.seen, markup=False, highlight=False, soft_wrap=True)
         console.print(self.verdict, markup=False, highlight=False, soft_wrap=True)
         console.print(ranking_table(self.record))
-        for told in () if self.record.counts is None else self.record.counts.sentences:
+        for told in self.record.count_sentences:
             console.print(told, markup=False, highlight=False, soft_wrap=True)
         return text.getvalue().rstrip()
 
