@@ -45,7 +45,7 @@ from hushrank.transforms.storage.spill_file import WAITING_FILE, Spill, SpillFil
 from hushrank.transforms.storage.split import Split
 
 PARCELS: Final = 128  # a worker that is killed loses one of these
-ROW_BYTES: Final = 32  # of a waiting row, or of what it adds to a sum without zeros
+ROW_BYTES: Final = 48  # of a waiting row, or of what it adds to a sum without zeros
 _DIGEST, _SEAL_BYTES = "sha256", 32
 _DIGITS = 32  # of a digest in a file's name
 Steps = Callable[[Spill | None], tuple[beam.DoFn, beam.DoFn]]
