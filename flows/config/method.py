@@ -365,6 +365,7 @@ class MethodFacts:
         logistic: whether its scores always are those of a logistic link.
         chooses_link: whether `model.link` may be `auto`.
         finds_names: whether its items may be names that are found in the rows.
+        best_worst: whether it may rank sets of which only the best and the worst item are known.
         design: the only design that it takes; None: several.
         baseline: whether it is only there for comparison, because a better method does the same.
         streams: whether one budget can pay for many nights of it (`schedule.stream`).
@@ -387,6 +388,7 @@ class MethodFacts:
     logistic: bool = False
     chooses_link: bool = False
     finds_names: bool = False
+    best_worst: bool = False
     design: Design | None = None
     baseline: bool = False
     streams: bool = False

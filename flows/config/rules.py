@@ -86,7 +86,7 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)
     if isinstance(config.input, RankingsConfig) and config.input.layout == "best-worst":
-        yield from _problems_of_best_worst(config)
+        yield from _problems_of_best_worst(config, methods)
     yield from problems_of_groups(config, methods)
     yield from problems_of_look(config)
     yield from problems_of_counts(config)
@@ -96,15 +96,16 @@ def problems_of_job(config: Sections, methods: Methods, survey: Path | None = No
     yield from problems_of_stream(config, methods)
 
 
-def _problems_of_best_worst(config: Sections) -> Problems:
+def _problems_of_best_worst(config: Sections, methods: Methods) -> Problems:
     """Refuse what would take the order of a secret coin for an answer."""
     if config.privacy.unit is not Unit.USER:
         yield "privacy.unit", "must be user with input.layout: best-worst; change one of the two"
-    if config.method not in ("borda", "kemeny"):
+    if not methods[config.method].best_worst:
+        suitable = " or ".join(sorted({each.name for each in methods.values() if each.best_worst}))
         yield (
             "method",
-            "must be borda or kemeny with input.layout: best-worst; other methods would take the"
-            " order of a secret coin for an answer",
+            f"must be {suitable} with input.layout: best-worst; other methods would take the order"
+            " of a secret coin for an answer",
         )
 
 

@@ -442,7 +442,11 @@ def trusted_facts(name: str, summary: str, **more: Any) -> MethodFacts:
 
 KEMENY = TrustedRankings(
     facts=trusted_facts(
-        "kemeny", "the order that contradicts rankings least", elections="pairs", reads=(GROUPS,)
+        "kemeny",
+        "the order that contradicts rankings least",
+        elections="pairs",
+        reads=(GROUPS,),
+        best_worst=True,
     ),
     plan_order=0,
     weights=_pairs,
@@ -454,7 +458,10 @@ KEMENY = TrustedRankings(
 )
 BORDA = TrustedRankings(
     facts=trusted_facts(
-        "borda", "places above the middle, on average of rankings", reads=(GROUPS,)
+        "borda",
+        "places above the middle, on average of rankings",
+        reads=(GROUPS,),
+        best_worst=True,
     ),
     plan_order=1,
     weights=partial(_spread, Part.NETS),
@@ -528,6 +535,7 @@ def _either(local: private.PrivateRankings, central: TrustedRankings) -> ByUnit:
         summary=central.facts.summary,
         units=(Unit.USER, Unit.LOCAL),
         elections=central.facts.elections,
+        best_worst=central.facts.best_worst,
         reads={*local.facts.reads, *central.facts.reads},
     )
     return ByUnit(facts=facts, local=local, trusted=central)
