@@ -133,13 +133,16 @@ Curves = Mapping[str, Sequence[tuple[Setting, Accuracy]]]
 
 def accuracy_plot(name: str, found: Curves, formula: Sequence[float | None], suffix: str) -> bytes:
     """Plot the probability that the best item comes first, and the error of scores, against
-    epsilon.
+    epsilon. A plot without a known number is left out.
 
     Args:
         name: name of the population.
         found: accuracy by method, the configured one first.
         formula: typical error of the first method at the same settings, by a formula.
         suffix: `.svg` or `.png`.
+
+    Raises:
+        ConfigError: no number is known.
     """
     tried = next(iter(found.values()))
     epsilons = [math.log(setting.epsilon) for setting, _ in tried]
@@ -149,13 +152,19 @@ def accuracy_plot(name: str, found: Curves, formula: Sequence[float | None], suf
     shares = Axis(0, 102, tuple((at, f"{at} %") for at in range(0, 101, 20)))
     percent = tried[0][1].scale is Scale.WIN_SHARE
     errors = _errors(tried, formula, 100 if percent else 1)
-    highest = 1.05 * max(max(y for _, y, _ in curve.points) for curve in errors) or 1.0
+    highest = 1.05 * max((y for curve in errors for _, y, _ in curve.points), default=0) or 1.0
     marks, decimals = round_marks(0, highest)
     up = Axis(0, highest, tuple((at, f"{at:.{decimals}f}") for at in marks))
-    plots = (
-        (_shares(found), shares, "best item comes out first"),
-        (errors, up, "error of a score" + ", points" * percent),
-    )
+    plots = [
+        (drawn, axis, words)
+        for drawn, axis, words in (
+            (_shares(found), shares, "best item comes out first"),
+            (errors, up, "error of a score" + ", points" * percent),
+        )
+        if drawn
+    ]
+    if not plots:
+        raise ConfigError("no accuracy is known that could be drawn")
     panels = [
         element(
             "svg",
@@ -198,7 +207,7 @@ def _errors(
     ]
     if all(value is not None for value in formula):
         kinds.append(("typical, by formula", [value for value in formula if value is not None]))
-    return [
+    drawn = [
         Curve(
             name=kind,
             title=f"{kind} error of a score",
@@ -209,11 +218,13 @@ def _errors(
                     f"{kind}, epsilon {setting.epsilon:g}: {unit * value:.3g}",
                 )
                 for (setting, _), value in zip(tried, values, strict=True)
+                if not math.isnan(value)
             ],
             dashed=kind.endswith("by formula"),
         )
         for kind, values in kinds
     ]
+    return [curve for curve in drawn if curve.points]
 
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
