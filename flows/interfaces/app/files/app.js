@@ -514,7 +514,7 @@ async function visitPast() {
 function releaseTable(releases) {
   const report = make("div", {});
   const rows = releases.map((each) => make("tr", {},
-    make("th", { scope: "row" }, each.day), make("td", {}, `${each.epsilon}`), make("td", {}, each.says),
+    make("th", { scope: "row", class: "day" }, each.day), make("td", {}, `${each.epsilon}`), make("td", {}, each.says),
     make("td", {}, button("Show", () => { report.replaceChildren(downloads(each), reportFrame(each)); report.scrollIntoView(); }, { "aria-label": `Show the release of ${each.day}, ${each.release_id}` }))));
   return make("div", {}, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Releases" },
     make("table", {}, make("caption", {}, "Releases"), make("thead", {}, make("tr", {}, ...["day", "epsilon", "what it says", "report"].map((each) => make("th", { scope: "col" }, each)))), make("tbody", {}, ...rows))), report);
