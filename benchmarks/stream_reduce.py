@@ -26,9 +26,8 @@ from measuring import Taken, show, taken_apart, taken_by
 from reduce_speed import Log, make
 
 from hushrank.flows.config.runner import FlinkRunner
-from hushrank.pipelines.reduce import reduce
+from hushrank.pipelines.engine.runner import does_without_beam
 from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons, Statistic
-from hushrank.pipelines.reduce.stream_nights import keep_counted
 from hushrank.privacy.keyed_hash import KeyedHash, SecretKey
 from hushrank.privacy.randomness import BitSource, system_bits
 from hushrank.privacy.stream_encoder import Terms
@@ -36,6 +35,7 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.schema import ComparisonColumns, Ties
 from hushrank.transforms.comparisons.bound import Bounds
 from hushrank.transforms.comparisons.shuffle import Partitioning
+from hushrank.transforms.engine import in_process
 from hushrank.transforms.storage.files import list_files
 from hushrank.transforms.streams.people_files import (
     People,
@@ -95,8 +95,14 @@ def a_job(log: Path, work: str, stream: Path | None) -> ReduceComparisons:
 
 def reduced(job: ReduceComparisons) -> None:
     """As a run does it, to the files that the draw reads."""
+    if does_without_beam(job):
+        in_process.choose()
+    from hushrank.pipelines.reduce import reduce
+
     reduce.run(job)
     if job.stream is not None:
+        from hushrank.pipelines.reduce.stream_nights import keep_counted
+
         keep_counted(job)
         delete_counting(job.stream.folder, NIGHT)
 

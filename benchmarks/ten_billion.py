@@ -4,9 +4,8 @@ How a job is cut is asked of the code itself; bytes of a shuffle block are those
 and pickled here. Processor time a row is that of a thousand million rows on one machine; what a
 shuffle block costs besides is that of `many_workers.py`, all of whose time is divided by its
 shuffle blocks, which are so small that rows hardly count. docs/benchmarks.md has both. Prices are
-Dataflow's list prices for batch jobs in us-central1 (cloud.google.com/dataflow/pricing, as of 2025;
-this machine cannot look again). Dataflow bills what is written to its shuffle and what is read from
-it, and takes less for the first 5 TB of a month: that reduction is left out.
+those of `hushrank plan --engine dataflow`. Dataflow bills what is written to its shuffle and what
+is read from it, and takes less for the first 5 TB of a month: that reduction is left out.
 
     python benchmarks/ten_billion.py [--items 3000] [--files 10000] [--write docs]
 """
@@ -22,14 +21,19 @@ from pathlib import Path
 import numpy as np
 from many_workers import MAX_CONTRIBUTIONS, ROWS_A_PERSON, the_job
 
+from hushrank.flows.planning.plan.engine_cost import (
+    DISK_GB_A_VCPU,
+    GB_A_VCPU,
+    PRICES,
+    SECONDS_A_BLOCK,
+    WRITTEN_AND_READ,
+)
 from hushrank.pipelines.engine.runner import Runner
 from hushrank.pipelines.reduce import reduce
-from hushrank.pipelines.reduce.reduce import BLOCK_CELLS
+from hushrank.pipelines.reduce.dense_total import BLOCK_CELLS
 from hushrank.transforms.comparisons.shuffle import WORDS, OwnedRows, Partitioning, pack
 
-CPU_A_ROW, CPU_A_SHUFFLE_BLOCK = 0.255e-6, 224e-6  # seconds
-VCPU_HOUR, GB_HOUR, DISK_GB_HOUR, SHUFFLE_GB = 0.056, 0.003557, 0.000054, 0.011  # USD
-GB_A_VCPU, DISK_GB_A_VCPU = 4, 25
+CPU_A_ROW = 0.255e-6  # seconds, of rows of numbers
 BEGIN, END = "<!-- ten billion: begin -->", "<!-- ten billion: end -->"
 
 
@@ -55,10 +59,11 @@ class Estimate:
     def of(cls, rows: int, items: int, files: int) -> Estimate:
         """By the code that cuts jobs."""
         kind = reduce.kind_of(the_job(None, "nowhere", Runner.DATAFLOW, items))
-        read = reduce._Encode(kind, rows, None)
-        cut: Partitioning = read._partitions
+        cut: Partitioning = kind.partitions(rows)
         partitions = 1 << cut.partition_bits
-        chunk = min(read._chunk_rows, max(rows // files, 1))  # what a bundle has, if less
+        chunk = min(
+            reduce.chunk_rows(kind, rows), max(rows // files, 1)
+        )  # what a bundle has, if less
         shuffle_blocks = math.ceil(rows / chunk) * partitions
         return cls(
             rows, items, partitions, chunk, shuffle_blocks, bytes_of_shuffle_blocks(chunk, cut)
@@ -91,13 +96,15 @@ class Estimate:
     @property
     def hours(self) -> float:
         """Of processors."""
-        return (self.rows * CPU_A_ROW + self.shuffle_blocks * CPU_A_SHUFFLE_BLOCK) / 3600
+        return (self.rows * CPU_A_ROW + self.shuffle_blocks * SECONDS_A_BLOCK) / 3600
 
     @property
     def dollars(self) -> tuple[float, float]:
         """Of workers, and of the shuffle, which is written and read."""
-        hour = VCPU_HOUR + GB_A_VCPU * GB_HOUR + DISK_GB_A_VCPU * DISK_GB_HOUR
-        return self.hours * hour, 2 * self.shuffle_bytes / 1e9 * SHUFFLE_GB
+        memory, disk = GB_A_VCPU * PRICES["memory-gb-hour"], DISK_GB_A_VCPU * PRICES["disk-gb-hour"]
+        workers = self.hours * (PRICES["vcpu-hour"] + memory + disk)
+        shuffle = WRITTEN_AND_READ * self.shuffle_bytes / 1e9 * PRICES["shuffle-gb"]
+        return workers, shuffle
 
     def line(self) -> str:
         """Of the table."""

@@ -32,6 +32,7 @@ DOCUMENTS: dict[str, type[BaseModel]] = {
     "plan SURVEY.YAML": plans.PlanDocument,
     "plan` without a file: `hushrank plan": plans.PeopleDocument,
     "plan --stream": plans.StreamDocument,
+    "plan --engine": plans.CostDocument,
     "history": histories.HistoryDocument,
     "history --verify": histories.VerifyDocument,
     "verify": histories.FindingsDocument,

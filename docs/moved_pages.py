@@ -18,6 +18,7 @@ MOVED = {
     "notebook_test": "notebooks.html#a-test",
     "observability": "operations.html#watching-runs",
     "scaling": "benchmarks.html#scaling",
+    "several_holders": "choosing.html#several-holders-who-may-not-share-rows",
     "sixty_nights": "nightly.html#sixty-nights-a-tutorial",
     "tables": "files.html#tables-where-logs-live",
     "threat_model": "survey_page.html#threat-model-of-a-survey-without-trust",

@@ -25,12 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.pipelines.engine.runner import Engine, Runner
-from hushrank.pipelines.reduce.kind import Kind
+from hushrank.pipelines.reduce.kind import ROWS, Kind
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.reduce.rankings_job import CountRankings as _CountRankings
 from hushrank.pipelines.reduce.reduce import (
     MANY_ROWS,
-    ROWS,
     Bound,
     Count,
     Encode,

@@ -33,12 +33,13 @@ class Progress:
         self._clock = clock
         self._began = clock()
 
-    def text(self, files: int, n_bytes: int) -> str:
+    def text(self, files: int, n_bytes: int, before: int = 0) -> str:
         """Say how far the reading is.
 
         Args:
             files: number of files that are read to their end.
             n_bytes: bytes that are read.
+            before: how many of them an earlier run had read, which tell nothing of the time left.
         """
         if files >= self._n_files:
             return f"all {self._n_files:,} files are read"
@@ -47,10 +48,12 @@ class Progress:
             unit, one = next(each for each in _UNITS if self._n_bytes >= each[1])
             said += f", {n_bytes / one:.3g} of {self._n_bytes / one:.3g} {unit}"
         took = self._clock() - self._began
-        done = n_bytes / self._n_bytes if self._n_bytes else files / self._n_files
+        done, left = n_bytes - before, self._n_bytes - n_bytes
+        if not self._n_bytes:
+            done, left = files, self._n_files - files
         if took < FIRST_SECONDS or not done:
             return said
-        return f"{said}, about {time_text(took * (1 - done) / done)} left"
+        return f"{said}, about {time_text(took * left / done)} left"
 
 
 class Lines:
@@ -68,14 +71,14 @@ class Lines:
         self._clock = clock
         self._last = clock()
 
-    def told(self, files: int, n_bytes: int) -> None:
+    def told(self, files: int, n_bytes: int, before: int = 0) -> None:
         """Say a line, unless one was said just before."""
         if self._clock() - self._last >= LINE_SECONDS:
             self._last = self._clock()
-            self._say(self._progress.text(files, n_bytes))
+            self._say(self._progress.text(files, n_bytes, before))
 
 
-def logged(files: Sequence[InputFile]) -> Callable[[int, int], None]:
+def logged(files: Sequence[InputFile]) -> Callable[[int, int, int], None]:
     """A function that hands lines to the logger `hushrank.progress`, at level INFO."""
     return Lines(Progress(files), lambda line: LOG.info("%s", line)).told
 

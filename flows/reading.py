@@ -66,7 +66,7 @@ class Reader:
 
     Attributes:
         watch: called with the numbers of files and bytes of a reduction that are read, as they are
-            read; None: nobody waits for them.
+            read, and of bytes that an earlier run had read; None: nobody waits for them.
         open_files: names of the files that the child had open when its last call ended, or broke
             off.
     """
@@ -74,7 +74,7 @@ class Reader:
     def __init__(self, *modules: str) -> None:
         """Args: modules to load first."""
         self._modules = modules or (READING,)
-        self.watch: Callable[[int, int], None] | None = None
+        self.watch: Callable[[int, int, int], None] | None = None
         self.open_files: frozenset[str] = frozenset()
 
     def __enter__(self) -> Self:
@@ -122,11 +122,11 @@ class Reader:
         result: T = result_of(answer, files)
         return result
 
-    def _show(self, files: int, n_bytes: int) -> None:
+    def _show(self, files: int, n_bytes: int, before: int) -> None:
         """Tell whoever watches how far the reading is; nobody any more, if that cannot be shown."""
         try:
             if self.watch is not None:
-                self.watch(files, n_bytes)
+                self.watch(files, n_bytes, before)
         except OSError:  # of a terminal or a full disk, say: the rows are counted all the same
             self.watch = None
 
@@ -337,6 +337,7 @@ def _wait_for(sentinel: int) -> None:
 
 ERROR_FILE = "error.txt"
 BEAM = "apache_beam"
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)  # no reason to keep what takes the room
 LOADED_FIRST = (  # modules that the child loads first; none loads Beam
     READING,
     "hushrank.transforms.comparisons.bound",
@@ -408,6 +409,9 @@ def _reduce(job: Job) -> bool:
     except (InputError, MemoryError):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in FULL_DISK:
+            where = job.engine.spill or job.confidential
+            raise OSError(error.errno, os.strerror(error.errno), where) from None
         raise ReadingError(_keep(job, error)) from None
     return True
 

@@ -3,8 +3,9 @@
 The hash is AES-256 in CBC-MAC. No message is a prefix of another one, because each starts with its
 kind and length. So it is a pseudo-random function under a secret key ([BKR00], [PR00]). One library
 call encrypts a block of every row at once, and lets other threads go on meanwhile. The key is drawn
-for one run and never stored. So nobody can link pseudonyms between runs or predict which rows are
-kept, but a run that is retried or split differently makes the same decisions. Among m different
+for one run; only a count that may go on after an interruption keeps it until then, in the
+confidential folder. So nobody can link pseudonyms between releases or predict which rows are kept,
+but a run that is retried or split differently makes the same decisions. Among m different
 values, two share their 128-bit hash with probability below m^2 / 2^129.
 
 References:

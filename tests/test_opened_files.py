@@ -40,6 +40,7 @@ EXCEPTIONS = {
     "transforms.storage.places: blob.open": AN_OBJECT,
     "transforms.tables.iceberg: table.io.new_input(file.location).open": AN_OBJECT,
     "transforms.tables.objects: _store(url).open": AN_OBJECT,
+    "flows.report.languages: place.open": OWN_RESOURCE,
     "flows.release.provenance: path.read_bytes": OWN_RESOURCE,
     "flows.release.provenance: found.read_text": OWN_RESOURCE,
     "flows.release.provenance: (folders[PACKAGE] / COMMIT).read_text": OWN_RESOURCE,

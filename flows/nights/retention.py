@@ -40,6 +40,7 @@ from hushrank.flows.run.confidential_folder import (
     finds_drawn,
     forget_exact,
     forget_unmarked,
+    is_waiting,
     release_folders,
 )
 from hushrank.flows.run.stream_night import stream_folder
@@ -197,7 +198,8 @@ def _overdue_of(
 ) -> Iterator[Overdue]:
     attempt, unsafe = account.attempt(work.name), work.name in account.unsafe()
     failed = attempt is not None and _failed(work, attempt)
-    over = unsafe if attempt is None else attempt.state in OVER
+    unknown = unsafe or is_waiting(work)  # of a run without a reservation that was interrupted
+    over = unknown if attempt is None else attempt.state in OVER
     for path in sorted(work.iterdir()) if over or failed else ():
         drawn = path.name == DRAWN_FILE
         if failed and path.name not in (REJECTS_FOLDER, ERROR_FILE, TALLY_FILE):

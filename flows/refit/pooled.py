@@ -25,13 +25,14 @@ from hushrank.flows.release.boards import (
     probabilities_of,
     ranked_items,
 )
+from hushrank.flows.release.history import files_in
 from hushrank.flows.release.release import Release, load_release
 from hushrank.flows.release.scale import UNITS, Scale
 from hushrank.flows.statement.record import Record
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.common.local_files import MostBytes, read_local
 
-POOLED = "pooled.json"
+POOLED, RELEASE, CERTIFICATE = "pooled.json", "release.json", "certificate.json"
 MOST_RELEASES, MOST_ITEMS = 1_000, 1_000
 OF_A_MODEL = (Scale.LOG_ODDS, Scale.ELO, Scale.LAPLACE, Scale.PROBIT, Scale.DIFFICULTY)
 MOST_UNEQUAL = 1e8  # variances of differences in one release
@@ -50,12 +51,15 @@ class PooledPart(Record):
         name: name of its population.
         sha256: digest of its `release.json`.
         share: weight of the release; all shares add up to 1.
+        certified: whether its certificate was beside it, and the release is what that says; an
+            older version did not look.
     """
 
     release: str
     name: str
     sha256: str
     share: float
+    certified: bool | None = None
 
 
 class Pooled(PublicRanking):
@@ -88,6 +92,7 @@ def pool(places: Sequence[str | Path]) -> Pooled:
         raise ConfigError(f"pool: name 2 to {MOST_RELEASES:,} releases, got {len(files)}")
     releases = [load_release(file) for file in files]
     _check(files, releases)
+    certified = [_certified(file) for file in files]
     items = tuple(dict.fromkeys(line.item for each in releases for line in each.ranking))
     found = _combined(releases, items)
     scale = releases[0].scale
@@ -96,15 +101,7 @@ def pool(places: Sequence[str | Path]) -> Pooled:
         items, found.estimate, scale, labels, probabilities_of(found.estimate, None)
     )
     return Pooled(
-        parts=tuple(
-            PooledPart(
-                release=release.release_id,
-                name=release.name,
-                sha256=hashlib.sha256(read_local(file, MostBytes.RELEASE)).hexdigest(),
-                share=round(float(share), 6),
-            )
-            for file, release, share in zip(files, releases, found.shares, strict=True)
-        ),
+        parts=_parts(files, releases, found, certified),
         says=(
             f"Post-processing of {len(releases)} releases, weighed by precision. No row was read"
             " and no noise was drawn."
@@ -112,11 +109,29 @@ def pool(places: Sequence[str | Path]) -> Pooled:
         cost=_cost(releases),
         chance=found.chance,
         informative=True,
-        warnings=tuple(_warnings(releases, found.chance)),
+        warnings=(*_uncertified(releases, certified), *_warnings(releases, found.chance)),
         scale=scale,
         unit=UNITS[scale],
         top=number_of_best(len(items), None),
         ranking=lines,
+    )
+
+
+def _parts(
+    files: Sequence[Path],
+    releases: Sequence[Release],
+    found: PooledScores,
+    certified: Sequence[bool],
+) -> tuple[PooledPart, ...]:
+    return tuple(
+        PooledPart(
+            release=release.release_id,
+            name=release.name,
+            sha256=hashlib.sha256(read_local(file, MostBytes.RELEASE)).hexdigest(),
+            share=round(float(share), 6),
+            certified=sure,
+        )
+        for file, release, share, sure in zip(files, releases, found.shares, certified, strict=True)
     )
 
 
@@ -163,6 +178,37 @@ def _check(files: Sequence[Path], releases: Sequence[Release]) -> None:
             raise ConfigError(
                 f"{b}: is a night of the same stream as {a}: they share noise and people, and a"
                 " later night holds the earlier ones already; name one of them"
+            )
+
+
+def _certified(file: Path) -> bool:
+    """Whether the certificate of a release is beside it, and the release is what that says.
+
+    Raises:
+        ConfigError: the release is not what its certificate says.
+    """
+    files = files_in(file.parent) if file.name == RELEASE else {}
+    if CERTIFICATE not in files:
+        return False
+    from hushrank.verifier.verify_release import verify
+
+    found = verify(files)
+    if found.judged and not found.good:
+        wrong = next(text for kind, text in found.lines if kind == "WRONG")
+        raise ConfigError(
+            f"{file}: is not what its certificate says: {wrong}. Leave it out, or ask its holder"
+            f" for the release again (hushrank verify {file.parent})"
+        )
+    return found.judged
+
+
+def _uncertified(releases: Sequence[Release], certified: Sequence[bool]) -> Iterator[str]:
+    for release, sure in zip(releases, certified, strict=True):
+        if not sure:
+            yield (
+                f"Release {release.release_id} of {release.name} came without a certificate that"
+                " this version can check, so nothing here shows that its noise is what it states."
+                f" Ask its holder for {CERTIFICATE}, beside {RELEASE}."
             )
 
 

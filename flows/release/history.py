@@ -372,9 +372,9 @@ def release_files(
     else:
         place = _cloud_path(source) if is_cloud(source) else Path(source)
         place = place.parent if place.name == RELEASE else place
-    files = _files_in(place)
+    files = files_in(place)
     if RELEASE not in files and (kept := archived(place)):
-        files = _files_in(kept[-1])
+        files = files_in(kept[-1])
     if RELEASE not in files:
         raise ConfigError(
             f"{source}: holds no release.json. Name the folder of a release, its release.json, or"
@@ -396,7 +396,7 @@ def bytes_of(source: str, what: str) -> bytes:
         raise ConfigError(f"{what} {source}: cannot be read: {error.strerror}") from None
 
 
-def _files_in(place: Place) -> dict[str, bytes]:
+def files_in(place: Place) -> dict[str, bytes]:
     """The files of a release that lie in a folder, by name."""
     found: dict[str, bytes] = {}
     for name in (*ALL_FILES, SUMS):

@@ -33,7 +33,8 @@ from hushrank.pipelines.reduce.reduction_job import (
     read_counts,
     read_votes,
 )
-from hushrank.privacy.randomness import BitsUsed
+from hushrank.privacy.keyed_hash import KEY_BYTES, SecretKey
+from hushrank.privacy.randomness import BitSource, BitsUsed
 from hushrank.privacy.units import Query, Unit
 from hushrank.transforms import system
 from hushrank.transforms.storage.places import (
@@ -119,6 +120,32 @@ def make_confidential(area: Place, release_id: str) -> None:
         forget_exact(work)
         _delete(work / TALLY_FILE)  # else the next arrays would seem to belong to it
         write_whole(str(work / COUNTING_FILE), b"")
+
+
+def key_of_count(work: Place, fresh: SecretKey) -> SecretKey:
+    """Return the key of a count that stopped, so that it goes on; else keep `fresh` for the next.
+
+    It is kept as long as the count, in `COUNTING_FILE`. Under another key nothing that waits is of
+    use, so it is deleted.
+
+    Args:
+        work: the folder of the release, where `make_confidential` was called.
+        fresh: a new key; that of a seed is always taken, because the seed makes it again.
+    """
+    if fresh.source is not BitSource.SYSTEM:
+        return fresh
+    path = work / COUNTING_FILE
+    if len(stored := read_whole(path)) == KEY_BYTES:
+        return SecretKey(stored, BitSource.SYSTEM)
+    _delete_each(work / name for name in _names(work) if _meant(name) == WAITING_FILE)
+    write_whole(str(path), fresh.value)
+    return fresh
+
+
+def is_waiting(work: Place) -> bool:
+    """Whether a part of a count waits in the folder for the run that goes on."""
+    names = set(_names(work))
+    return COUNTING_FILE in names and any(_meant(name) == WAITING_FILE for name in names)
 
 
 def load_arrays(path: Place) -> Arrays:
@@ -296,16 +323,23 @@ def delete_folder(work: Place) -> None:
         work.rmdir()
 
 
-def forget_exact(work: Place) -> None:
+def forget_exact(work: Place, *, waits: bool = False) -> None:
     """Delete the exact arrays; nothing needs them once noise is drawn or the run gave up.
 
     This deletes temporary files of dead processes too, but not a noisy result under its temporary
     name. It tries every file, even if some cannot be deleted.
 
+    Args:
+        work: the folder of the release.
+        waits: keep the parts of the count from which the next run goes on, and their key.
+
     Raises:
         OSError: the first error among files that could not be deleted.
     """
     names = [name for name in _names(work) if _is_exact(name) or _is_temporary(name)]
+    if waits:
+        _delete_each(work / name for name in names if _meant(name) in (EXACT_FILE, BITS_FILE))
+        return
     others = (work / name for name in names if not _is_unmarked(name))
     counting = work / COUNTING_FILE  # delete it first: whatever is written later is then a stray
     _delete_each([counting, *others, *_half_written_rejects(work)])

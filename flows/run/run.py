@@ -39,6 +39,7 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.ledger.texts import spend_text
 from hushrank.flows.methods.base import Conclusion
+from hushrank.flows.reading import ReadingError
 from hushrank.flows.release.provenance import Provenance, row_source_of, software
 from hushrank.flows.release.publish import publish, published
 from hushrank.flows.release.release import Release, build_release
@@ -54,6 +55,8 @@ from hushrank.flows.run.confidential_folder import (
     forget_half_written,
     forget_unmarked,
     is_unfinished,
+    is_waiting,
+    key_of_count,
     make_confidential,
     releases_with_strays,
     store_unmarked,
@@ -88,6 +91,7 @@ from hushrank.flows.run.stages import (
 )
 from hushrank.flows.statement.record import FoundRecord
 from hushrank.flows.terminal import one_signal, signals_held
+from hushrank.pipelines.engine.runner import may_resume
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.storage.places import Place, npz_bytes
@@ -175,6 +179,8 @@ def reduce(job: Job, read: Read) -> Exact:
     asked = job.reduction(SecretKey.draw(job.bits()), job.work)
     limit, engine = job.config.memory_limit, job.config.runner.engine()
     asked = replace(asked, memory_limit=limit, engine=engine)
+    if job.config.schedule.stream is None and may_resume(asked):
+        asked = replace(asked, key=key_of_count(job.work, asked.key), resumes=True)
     job.occasion.reduce(job, asked, read)
     return Exact(job.work)
 
@@ -383,6 +389,11 @@ def sweep(job: Job) -> None:
 
 
 CANCEL_ENDS_IT = "hushrank ledger cancel ends it."
+COUNT_WAITS = (
+    "What was counted so far waits in {}, which is confidential: the same command goes on from"
+    " there. If nobody gives it, hushrank clean --delete deletes the files after"
+    " retention.rejects_days."
+)
 
 
 def run_release(job: Job, services: Services, wait: float = 0.0) -> Outcome:
@@ -512,13 +523,17 @@ def undo(job: Job, ledger: Ledger, error: BaseException) -> None:
         error: why it ended.
     """
     with signals_held():
-        for note in dict.fromkeys(_undone(job, ledger)):
+        for note in dict.fromkeys(_undone(job, ledger, error)):
             error.add_note(note)
 
 
-def _undone(job: Job, ledger: Ledger) -> Iterator[str]:
+def _undone(job: Job, ledger: Ledger, error: BaseException) -> Iterator[str]:
     """Delete exact counts and reservation; yield a sentence for each part that failed."""
+    waits = isinstance(error, KeyboardInterrupt | ReadingError) and is_waiting(job.work)
     for place, forget in job.occasion.counted(job).items():
+        if waits and place == str(job.work):
+            forget = partial(forget_exact, job.work, waits=True)
+            yield COUNT_WAITS.format(place)
         yield from counts_left(place, forget)
     try:
         state = give_back(job, ledger)

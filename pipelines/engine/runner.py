@@ -6,29 +6,13 @@ Division of the memory that a reduction may use. Without Beam, like `reduction_j
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import IO, Protocol, Self
-
-import pyarrow as pa
+from typing import Protocol, Self
 
 from hushrank.transforms import system
-from hushrank.transforms.common.local_files import being_read
-from hushrank.transforms.common.schema import RANK, WIDE_ITEM, WIDE_RANK, Columns, InputError
 from hushrank.transforms.engine.in_process import FEW_WORKERS
-from hushrank.transforms.storage import preflib
-from hushrank.transforms.storage.arrow_rows import count_arrow_rows, count_orc_rows
-from hushrank.transforms.storage.files import (
-    FileFormat,
-    InputFile,
-    Service,
-    column_names_of,
-    is_remote,
-    open_file,
-    parquet_footer,
-)
-from hushrank.transforms.storage.text_lines import HEADER_BYTES
+from hushrank.transforms.storage.files import InputFile, Service, is_remote
 
 DEFAULT_MEMORY = 2 << 30
 LEAST_MEMORY = 768 << 20
@@ -167,25 +151,15 @@ class Engine:
 
 HERE = Engine()
 
-SMALL_BYTES = 112 << 20  # four million rows or so; with more, loading Beam is a small part
-SMALL_CELLS = 28 << 20  # 7 million rows of four columns: what the usual memory_limit has room for
-CELL_BYTES = 24  # bytes of a read value and its waiting row, because there is no spill file
-TEXT_TYPES = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
-TEXT_CELLS = 4  # cells that a text counts as: 100 bytes; longer texts are rare
-LINE_BYTES = 4  # of CSV or JSON Lines for a cell: a row has some 8 bytes at least, and waits in 48
+LARGE_BYTES, LARGE_FILES = 1 << 30, 1000  # what is worth a file for each part of the count
 
 
 class HasInput(Protocol):
-    """The properties of a reduction that decide its size."""
+    """The properties of a reduction that decide where it can run."""
 
     @property
     def files(self) -> tuple[InputFile, ...]:
         """Files that it reads."""
-        ...
-
-    @property
-    def columns(self) -> Columns:
-        """Roles of the columns."""
         ...
 
     @property
@@ -194,102 +168,27 @@ class HasInput(Protocol):
         ...
 
     @property
-    def memory_limit(self) -> int:
-        """Bytes that it may take."""
-        ...
-
-    @property
     def engine(self) -> Engine:
         """Engine where it runs."""
         ...
 
-    @property
-    def meets_owners(self) -> bool:
-        """Whether one owner's rows must meet; if not, rows are counted as they are read."""
-        ...
-
 
 def does_without_beam(job: HasInput) -> bool:
-    """Whether Beam's stand-in should run the job: it is small, or none of its rows must wait.
+    """Whether Beam's stand-in should run the job: all of it is on this machine.
 
-    A local job whose rows are counted as they are read holds a batch for each worker and one sum.
+    It holds a batch for each worker and one sum, and rows that meet wait as they do on Beam's local
+    engine.
     """
-    if is_small(job):
-        return True
     paths = [job.confidential, *(file.path for file in job.files)]
-    here = job.engine.takes_stand_in and not any(map(is_remote, paths))
-    return here and not job.meets_owners
+    return job.engine.takes_stand_in and not any(map(is_remote, paths))
 
 
-def is_small(job: HasInput) -> bool:
-    """Whether Beam's stand-in should run the job: few local rows, and no engine asked for."""
-    paths = [job.confidential, *(file.path for file in job.files)]
-    few = sum(file.most_bytes for file in job.files) <= SMALL_BYTES
-    if not (few and job.engine.takes_stand_in) or any(map(is_remote, paths)):
-        return False
-    try:
-        workers = job.engine.workers_within(job.memory_limit)
-        room = MemoryPlan.of(job.memory_limit, workers).waiting_bytes // CELL_BYTES
-        most = min(SMALL_CELLS, room)
-        # Rows of rankings, or as a row for each cell, wait in more memory.
-        heavy = any(role in (WIDE_ITEM, WIDE_RANK, RANK) for role, _ in job.columns.roles())
-        cells = 0
-        for file in job.files:
-            with being_read(file.name):
-                cells += _cells(file, heavy=heavy)
-        return cells <= most
-    except InputError:  # the reduction will report it
-        return False
+def may_resume(job: HasInput) -> bool:
+    """Whether finished parts of the job wait for the run that goes on: it is large and local.
 
-
-def _cells(file: InputFile, *, heavy: bool) -> int:
-    """The most values that a file holds, from its footer or header; a text counts as several."""
-    if file.format is FileFormat.PARQUET:
-        footer = parquet_footer(file)
-        groups = map(footer.row_group, range(footer.num_row_groups))
-        columns = (g.column(place) for g in groups for place in range(g.num_columns))
-        return sum(
-            each.num_values * (TEXT_CELLS if each.physical_type in TEXT_TYPES else 1)
-            for each in columns
-        )
-    if file.format is FileFormat.PREFLIB:  # a line may stand for any number of people
-        with open_file(file) as stream:
-            header = preflib.read_header(file.path, stream.read(HEADER_BYTES))
-        voters = SMALL_CELLS if header.voters is None else header.voters
-        return voters * len(header.names) * len(preflib.SCHEMA)
-    if file.format in _COUNTED:
-        with open_file(file) as stream:
-            try:
-                rows = _COUNTED[file.format](stream)
-            except (pa.ArrowException, OSError):
-                raise InputError(f"{file.path}: damaged") from None
-        return rows * len(column_names_of(file)) * TEXT_CELLS
-    lines = file.format in (FileFormat.CSV, FileFormat.JSONL) and not heavy
-    return file.most_bytes // LINE_BYTES if lines else file.most_bytes
-
-
-def _avro_rows(stream: IO[bytes]) -> int:
-    from hushrank.transforms.storage.avro_rows import count_avro_rows  # loads fastavro
-
-    return count_avro_rows(stream)
-
-
-def _excel_rows(stream: IO[bytes]) -> int:
-    from hushrank.transforms.storage.sheet_rows import count_excel_rows
-
-    return count_excel_rows(stream)
-
-
-def _spss_rows(stream: IO[bytes]) -> int:
-    from hushrank.transforms.storage.sheet_rows import count_spss_rows
-
-    return count_spss_rows(stream)
-
-
-_COUNTED: dict[FileFormat | Service, Callable[[IO[bytes]], int]] = {
-    FileFormat.AVRO: _avro_rows,
-    FileFormat.ORC: count_orc_rows,
-    FileFormat.ARROW: count_arrow_rows,
-    FileFormat.EXCEL: _excel_rows,
-    FileFormat.SPSS: _spss_rows,
-}
+    Sizes and numbers of files are public. Rows that a service sends are cut anew by each run.
+    """
+    large = sum(file.most_bytes for file in job.files) >= LARGE_BYTES
+    here = job.engine.runner is Runner.LOCAL and not is_remote(job.confidential)
+    of_files = not any(isinstance(file.format, Service) for file in job.files)
+    return here and of_files and (large or len(job.files) >= LARGE_FILES)

@@ -16,6 +16,8 @@ import contextlib
 import ctypes
 import functools
 import gc
+import hashlib
+import os
 import signal
 import tempfile
 import threading
@@ -43,16 +45,23 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import BitSource, BitsUsed, Purpose
 from hushrank.transforms import system
 from hushrank.transforms.common.encode import Sifted
+from hushrank.transforms.common.local_files import open_local
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import InSlices, Rows, Words
 from hushrank.transforms.comparisons.votes import PeopleRows, people_of_blob, people_of_rows
 from hushrank.transforms.engine import in_process
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.files import is_remote
-from hushrank.transforms.storage.places import npz_bytes, write_whole
+from hushrank.transforms.storage.places import (
+    OWNER_ONLY_FILE,
+    make_folder,
+    npz_bytes,
+    write_whole,
+)
 from hushrank.transforms.storage.read import plan_files
 from hushrank.transforms.storage.spill_file import (
     SPILL_PREFIX,
+    WAITING_FILE,
     ShuffleBlock,
     Spill,
     SpillFile,
@@ -66,6 +75,7 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
 
+ROWS, TALLY = "rows", "tally"  # what a step gives: what goes on, and what is told of it
 PREFIX, SEPARATOR = "bits", "|"
 Arrays = dict[str, NDArray[Any]]
 ENCODE_ROWS = 1 << 18  # rows at a time: near a processor's cache, and long between threads' turns
@@ -484,18 +494,20 @@ def _beam_options() -> Callable[[Engine], PipelineOptions]:
 def _spill_file(job: Reduction) -> Iterator[SpillFile | None]:
     """Memory and a file for the shuffle, in reach of every worker; None: rows need neither.
 
-    The file is in the confidential folder; if that is in Cloud Storage, in the engine's `spill`,
+    Where the job may be resumed, the file has a name, and all rows wait there. Otherwise it is in
+    the confidential folder; if that is in Cloud Storage, in the engine's `spill`,
     and where none is named there is memory only.
 
     Raises:
         InputError: `spill` cannot be used.
     """
+    if job.resumes and job.meets_owners:
+        with open_rows(job) as rows:
+            yield SpillFile(rows)
+        return
     folder: str | None = job.confidential
     if is_remote(job.confidential):
         folder = job.engine.spill
-    if in_process.is_chosen():
-        yield None  # what is in its collections stays where it is; see `runner.does_without_beam`
-        return
     limit = job.memory_limit
     room = MemoryPlan.of(limit, job.engine.workers_within(limit)).waiting_bytes
     with contextlib.ExitStack() as open_files:
@@ -508,6 +520,28 @@ def _spill_file(job: Reduction) -> Iterator[SpillFile | None]:
             yield None
             return
         yield SpillFile(descriptor, memory, 0 if memory is None else room)
+
+
+def rows_file(job: Reduction) -> Path:
+    """The file with a name where rows of a job wait that may be resumed, under its key."""
+    name = hashlib.blake2b(b"waiting rows", key=job.key.value, digest_size=16).hexdigest()
+    return Path(job.confidential) / f".{WAITING_FILE}.{name}"
+
+
+@contextlib.contextmanager
+def open_rows(job: Reduction) -> Iterator[int]:
+    """Open the file where the rows of all parcels wait; a later run finds them there.
+
+    Raises:
+        OSError: it cannot be opened or made.
+    """
+    path = rows_file(job)
+    make_folder(path.parent)
+    descriptor = open_local(str(path), os.O_RDWR | os.O_CREAT, mode=OWNER_ONLY_FILE)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _nameless(folder: str, job: Reduction) -> IO[bytes]:

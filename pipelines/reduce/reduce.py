@@ -10,37 +10,22 @@ leave the graph, and they wait in the confidential folder until the run marks th
 What differs between comparisons, private answers, responses and rankings is a `Kind`.
 
 An engine brings all shuffle blocks of a partition together: in the memory of its own workers, and
-    then in that of ours, before anything of them can be bounded. Without heavy people that is a
-    fair part of the rows. A shuffle block that is much larger than a fair part of what its reader
-    has goes to a file that all workers reach, and only its place travels; whoever bounds the
-    partition reads it piece by piece, as on one machine. A reader decides by its own rows alone, so
-    nobody has to know who is heavy.
+then in that of ours, before anything of them can be bounded. Without heavy people that is a fair
+part of the rows. A shuffle block that is much larger than a fair part of what its reader has goes
+to a file that all workers reach, and only its place travels; whoever bounds the partition reads it
+piece by piece, as on one machine. A reader decides by its own rows alone, so nobody has to know who
+is heavy.
 
 What travels of a partition is then at most `TIMES` fair parts of all rows, and `SMALL_BYTES` of
 each shuffle block.
-
-On an engine of many workers, no worker meets all partial sums of dense counts. An engine sums in
-two steps: each bundle of rows makes a partial sum, and one worker adds all of them. Counts of the
-pairs of 3 000 items take 72 MB, and a job of 10^10 rows has thousands of bundles: hundreds of
-gigabytes for that one worker. Here a partial sum is cut into blocks of `BLOCK_CELLS` numbers.
-Blocks of the same place meet, wherever the engine likes, and only the blocks of the total meet on
-one worker. With B bundles and N numbers in the counts, a worker holds no more than the largest of
-
-    a partial sum                 8 N bytes, for each bundle that it works on,
-    all blocks of one place       8 B `BLOCK_CELLS` bytes, half of that if a bundle counts less than
-                                  2^32 times, an eighth if no pair more than 255 times, and one of
-                                  these blocks where the engine hands a group over piece by piece,
-    the total, and its blocks     16 N bytes.
-
-Blocks are sent in the shortest of their forms, without zeros where these are most. They hold
-integers, so the sum is the same, to the bit, for every cut of the rows into bundles.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -50,9 +35,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.pipelines.engine.runner import Runner
-from hushrank.pipelines.reduce.kind import Kind, Part, WriteArrays, WriteTally, execute
+from hushrank.pipelines.reduce.kind import (
+    ROWS,
+    TALLY,
+    Kind,
+    Part,
+    WriteArrays,
+    WriteTally,
+    execute,
+)
 from hushrank.pipelines.reduce.reduction_job import set_aside
-from hushrank.transforms.common.dense_sums import DenseFn, Integers
 from hushrank.transforms.common.encode import UNLISTED_ITEM, Sifted, text_of_rejects
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
@@ -65,7 +57,7 @@ from hushrank.transforms.engine.in_process import ahead
 from hushrank.transforms.storage.files import source_of
 from hushrank.transforms.storage.files_read import counted, note_read
 from hushrank.transforms.storage.read import read_batches
-from hushrank.transforms.storage.spill_file import Spill, SpillFolder
+from hushrank.transforms.storage.spill_file import Spill, SpillFile, SpillFolder
 from hushrank.transforms.storage.split import Split
 
 if TYPE_CHECKING:
@@ -77,16 +69,13 @@ if TYPE_CHECKING:
 
 TIMES = 2
 SMALL_BYTES = 1 << 15  # no file for so few, of which a partition's share differs by chance
-BLOCK_CELLS = 1 << 14  # at most 1 << 16, so that 16 bits name a place in a block
-Narrow = NDArray[np.integer[Any]]
-_WIDTHS = (np.uint8, np.uint16, np.uint32, np.int8, np.int16, np.int32, np.int64)
 MANY_ROWS = 1 << 26  # about as many rows are expected of a Beam transform
 CHUNK_ROWS = 1 << 18  # least number of rows that make the shuffle blocks of one reader
 CHUNK_BITS = (
     8  # 2^this times as many rows: more make larger shuffle blocks, as each has a cost of its own
 )
 ROW_BITS = 40  # bits of the place where a row was read; the others are the number of its split
-ROWS, TALLY, AGAIN, MET = "rows", "tally", "again", "met"
+AGAIN, MET = "again", "met"
 Job: TypeAlias = (
     "ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings"
     " | ReduceNames"
@@ -137,125 +126,6 @@ def _rows_of(shuffle_block: Any) -> Words:
     return shuffle_block.content
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """The numbers of one block of a sum.
-
-    Attributes:
-        values: in as few bytes as they need: all of the block, or those at `places`.
-        places: uint16, ascending; None: `values` has all.
-    """
-
-    values: Narrow
-    places: NDArray[np.uint16] | None
-
-    @classmethod
-    def of(cls, cells: Integers) -> Block:
-        """These numbers, at most `BLOCK_CELLS`, at least one."""
-        low, high = int(cells.min()), int(cells.max())
-        narrow = next(w for w in _WIDTHS if np.iinfo(w).min <= low and high <= np.iinfo(w).max)
-        values: Narrow = cells.astype(narrow)
-        places = np.flatnonzero(values)
-        if len(places) * (2 + values.itemsize) >= values.nbytes:
-            return cls(values, None)
-        return cls(values[places], places.astype(np.uint16))
-
-    def add_to(self, total: Integers) -> None:
-        """Add the block to the numbers of its place.
-
-        Raises:
-            OverflowError: a sum does not fit into 64 bits.
-        """
-        mine = slice(None) if self.places is None else self.places
-        before = total[mine].copy()
-        after = before + self.values
-        # The sum of two numbers wrapped if and only if its sign differs from both of theirs.
-        if (((before ^ after) & (self.values ^ after)) < 0).any():
-            raise OverflowError("there are too many rows for 64-bit sums")
-        total[mine] = after
-
-
-def is_large(fn: beam.CombineFn) -> bool:
-    """Whether `fn` sums more numbers than a block has, so that it is worth cutting them."""
-    return isinstance(fn, DenseFn) and len(fn.cells(fn.create_accumulator())) > BLOCK_CELLS
-
-
-class DenseTotal(beam.PTransform):
-    """PCollection of what `fn` takes -> its one output, of zeros if there is nothing."""
-
-    def __init__(self, fn: DenseFn[Any]) -> None:
-        super().__init__()
-        self._fn = fn
-
-    def expand(self, rows: beam.PCollection) -> beam.PCollection:
-        """The four steps."""
-        blocks = (
-            rows
-            | "Partial" >> beam.ParDo(_Partial(self._fn))
-            | "MeetInBlock" >> beam.GroupByKey()
-            | "AddBlocks" >> beam.ParDo(_AddBlocks())
-        )
-        nothing = rows.pipeline | "Nothing" >> beam.Create([(0, None)])
-        return (
-            (nothing, blocks)
-            | "WithNothing" >> beam.Flatten()
-            | "MeetInTotal" >> beam.GroupByKey()
-            | "Total" >> beam.ParDo(_Total(self._fn))
-        )
-
-
-class _Partial(beam.DoFn):
-    """A bundle -> (number, Block) of each block of its sum that is not all zero."""
-
-    def __init__(self, fn: DenseFn[Any]) -> None:
-        self._fn = fn
-
-    def start_bundle(self) -> None:
-        self._sum: Any = None
-
-    def process(self, rows: Any) -> None:
-        if self._sum is None:
-            self._sum = self._fn.create_accumulator()
-        self._sum = self._fn.add_input(self._sum, rows)
-
-    def finish_bundle(self) -> Iterator[Any]:
-        if self._sum is None:
-            return
-        cells, self._sum = self._fn.cells(self._sum), None
-        for number, start in enumerate(range(0, len(cells), BLOCK_CELLS)):
-            block = cells[start : start + BLOCK_CELLS]
-            if block.any():
-                yield GlobalWindows.windowed_value((number, (len(block), Block.of(block))))
-
-
-class _AddBlocks(beam.DoFn):
-    """(number, blocks of that place) -> (0, (number, their sum))."""
-
-    def process(self, element: tuple[int, Iterable[tuple[int, Block]]]) -> Iterator[Any]:
-        number, blocks = element
-        total: Integers | None = None
-        for size, block in blocks:
-            if total is None:
-                total = np.zeros(size, np.int64)
-            block.add_to(total)
-        yield 0, (number, total)
-
-
-class _Total(beam.DoFn):
-    """(0, all sums of blocks, and None) -> the output of `fn`."""
-
-    def __init__(self, fn: DenseFn[Any]) -> None:
-        self._fn = fn
-
-    def process(self, element: tuple[int, Iterable[tuple[int, Integers] | None]]) -> Iterator[Any]:
-        cells = self._fn.cells(self._fn.create_accumulator())
-        for found in element[1]:
-            if found is not None:
-                number, block = found
-                cells[number * BLOCK_CELLS : number * BLOCK_CELLS + len(block)] = block
-        yield self._fn.extract_output(self._fn.of_cells(cells))
-
-
 def run(job: Job) -> None:
     """Execute `job`; afterwards `job.confidential` holds its arrays, tallies and rejects.
 
@@ -264,6 +134,12 @@ def run(job: Job) -> None:
         RuntimeError: the engine gave up, or lost rows.
     """
     kind, splits = _planned(job)
+    if job.resumes:
+        from hushrank.pipelines.reduce.parcels import may_wait
+
+        sums = None if kind.meets_owners else kind.combine()
+        job = replace(job, resumes=may_wait(job, splits, sums))
+        kind = kind_of(replace(job, heads=None))
     with counted(splits):
         execute(job, lambda pipeline, spill: _add(pipeline, kind, splits, spill))
     kind.check(_rows_in(splits))
@@ -310,16 +186,26 @@ def _add(
         from hushrank.pipelines.reduce.source import ReadSource, guard_source  # only Beam has them
 
         n_rows, read = MANY_ROWS, ReadSource(source, kind.job.columns)
-    encoded = pipeline | "Read" >> read | "Encode" >> Encode(kind, n_rows, spill)
+    if kind.job.resumes:
+        from hushrank.pipelines.reduce.parcels import ReadParcels, kept_parcels
+
+        store = kept_parcels(kind.job, splits)
+        steps = partial(_steps_of_parcel, kind, len(splits), n_rows)
+        sums = None if kind.meets_owners else kind.combine()
+        waiting = spill if isinstance(spill, SpillFile) else None
+        encoded = pipeline | "Parcels" >> ReadParcels(steps, store, splits, waiting, sums)
+    else:
+        encoded = pipeline | "Read" >> read | "Encode" >> Encode(kind, n_rows, spill)
     counted, tallies = encoded[ROWS], [encoded[TALLY]]
     if kind.meets_owners:
         joins = kind.joins(kind.partitions(n_rows))
         bounded = counted | "Bound" >> Bound(kind, spill, joins)
         counted = (bounded[ROWS], bounded[MET]) if joins else bounded[ROWS]
         tallies.append(bounded[TALLY])
-        if kind.reads_again and source is None:  # rows of a transform cannot be read again
-            _ = bounded[AGAIN] | "SetAside" >> SetAside(kind.job.confidential, splits)
-    _ = (counted | "Count" >> Count(kind), *tallies) | "Write" >> Write(kind)
+    total = counted | "Count" >> Count(kind)  # first: the stand-in keeps no row that is summed
+    if kind.meets_owners and kind.reads_again and source is None:  # a transform is read once
+        _ = bounded[AGAIN] | "SetAside" >> SetAside(kind.job.confidential, splits)
+    _ = (total, *tallies) | "Write" >> Write(kind)
     if source is not None:
         guard_source(pipeline, source)
 
@@ -393,8 +279,15 @@ class Count(beam.PTransform):
     def __init__(self, kind: Kind[Any]) -> None:
         super().__init__()
         summed = kind.combine()
-        cut = kind.job.engine.runner is not Runner.LOCAL and is_large(summed)
-        self._sum = DenseTotal(summed) if cut else beam.CombineGlobally(summed)
+        if kind.job.resumes and not kind.meets_owners:
+            from hushrank.pipelines.reduce.parcels import FoldedFn
+
+            summed = FoldedFn(summed)
+        self._sum: beam.PTransform = beam.CombineGlobally(summed)
+        if kind.job.engine.runner is not Runner.LOCAL:
+            from hushrank.pipelines.reduce.dense_total import DenseTotal, is_large
+
+            self._sum = DenseTotal(summed) if is_large(summed) else self._sum
 
     def expand(self, counted: Any) -> beam.PCollection:
         """Sum; in blocks if that is worth it."""
@@ -423,6 +316,13 @@ class Write(beam.PTransform):
         )
         _ = total | "WriteCounts" >> beam.ParDo(WriteArrays(folder, kind.arrays))
         return tally | "WriteTally" >> beam.ParDo(WriteTally(folder, kind.job.bits))
+
+
+def _steps_of_parcel(
+    kind: Kind[Any], n_splits: int, n_rows: int, spill: Spill | None
+) -> tuple[beam.DoFn, beam.DoFn]:
+    """The two steps that a parcel's splits go through, one after the other."""
+    return _ReadSplit(n_splits), _Encode(kind, n_rows, spill)
 
 
 def _one_key(element: Any) -> tuple[int, Any]:
@@ -481,13 +381,18 @@ class _ReadSplit(beam.DoFn):
         note_read(split)
 
 
+def chunk_rows(kind: Kind[Any], n_rows: int) -> int:
+    """Rows that make the shuffle blocks of one reader, if it reads so many."""
+    return max(CHUNK_ROWS, min(n_rows >> CHUNK_BITS, kind.memory.rows_at_once))
+
+
 class _Encode(_Sifting):
     """Function that `Encode` applies to each `Part`."""
 
     def __init__(self, kind: Kind[Any], n_rows: int, spill: Spill | None) -> None:
         super().__init__(kind, spill)
         self._partitions = kind.partitions(n_rows)
-        self._chunk_rows = max(CHUNK_ROWS, min(n_rows >> CHUNK_BITS, kind.memory.rows_at_once))
+        self._chunk_rows = chunk_rows(kind, n_rows)
 
     def start_bundle(self) -> None:
         # parts of several splits: many small files, large shuffle blocks

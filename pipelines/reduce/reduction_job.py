@@ -74,6 +74,8 @@ class Reduction:
         engine: engine where the graph runs.
         heads: footers and headers of the files when they were checked, row counts
             with it; None: whoever cuts the files reads them.
+        resumes: whether finished parts of the count wait in `confidential`, under `key`, for a run
+            that goes on from there (`pipelines.reduce.parcels`).
     """
 
     files: tuple[InputFile, ...]
@@ -86,6 +88,7 @@ class Reduction:
     memory_limit: int = DEFAULT_MEMORY
     engine: Engine = HERE
     heads: tuple[Head, ...] | None = field(default=None, repr=False)
+    resumes: bool = False
 
     @property
     def results(self) -> str:

@@ -27,7 +27,7 @@ from hushrank.flows.methods.base import ReductionJob
 from hushrank.flows.planning.plan import items_apart as planned_ties
 from hushrank.flows.planning.plan import plan as planned_groups
 from hushrank.flows.planning.plan import survey as planned_surveys
-from hushrank.pipelines.engine.runner import is_small
+from hushrank.pipelines.engine.runner import does_without_beam
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError
 from tests import go_cloud_storage
@@ -47,7 +47,7 @@ typer.main.get_command = functools.cache(typer.main.get_command)
 class InProcessReader:
     """Does what the child process would, without the second that starting one takes."""
 
-    watch: Callable[[int, int], None] | None = None
+    watch: Callable[[int, int, int], None] | None = None
     open_files: frozenset[str] = frozenset()
 
     def __init__(self, *modules: str) -> None:
@@ -284,11 +284,11 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reductions without a child of their own."""
 
     class Reducer(InProcessReducer):
-        """Leaves small jobs to `SMALL_JOBS`, as long as the test replaced nothing that they use."""
+        """Leaves local jobs to `SMALL_JOBS`, as long as the test replaced nothing that they use."""
 
         def reduce(self, job: ReductionJob) -> None:
             as_it_is = reduce.run is REDUCE and not reach_a_reduction(monkeypatch)
-            if as_it_is and is_small(job):
+            if as_it_is and does_without_beam(job):
                 SMALL_JOBS.run(job)
             else:
                 super().reduce(job)

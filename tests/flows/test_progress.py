@@ -55,6 +55,13 @@ def test_files_bytes_and_the_time_left_are_said(tmp_path, clock):
     assert told.text(3, 10_000) == "all 3 files are read"
 
 
+def test_what_an_earlier_run_has_read_tells_nothing_of_the_time_left(tmp_path, clock):
+    told = Progress(files_of(tmp_path, [4000, 1000, 5000]), clock)
+    clock.now += 10
+    assert told.text(1, 4000, 4000) == "1 of 3 files, 4 of 10 kB"
+    assert told.text(2, 5000, 4000) == "2 of 3 files, 5 of 10 kB, about 50 s left"
+
+
 def test_where_a_service_states_no_size_files_alone_tell(tmp_path, clock):
     told = Progress([InputFile("t", 0, "1", file.format) for file in files_of(tmp_path, [1])] * 4)
     assert told.text(1, 0).startswith("1 of 4 files")
@@ -87,7 +94,7 @@ def test_a_log_gets_the_lines(tmp_path, caplog, monkeypatch):
 
 def test_a_file_counts_when_all_of_its_parts_are_read(tmp_path, monkeypatch):
     """How many row groups a file has depends on its rows, so nothing is told of one alone."""
-    told: list[tuple[int, int]] = []
+    told: list[tuple[int, int, int]] = []
     monkeypatch.setattr(files_read, "_told", [lambda *done: told.append(done)])
     first, second = files_of(tmp_path, [100, 300])
     none = pa.schema([])
@@ -95,8 +102,8 @@ def test_a_file_counts_when_all_of_its_parts_are_read(tmp_path, monkeypatch):
     spans = [Split(second, none, (), (), 1, span=span) for span in ((0, 120), (120, 300))]
     reading = FilesRead([*groups, *spans])
     for split in (groups[2], spans[1], groups[0], spans[0], groups[1]):
-        reading.note(split)
-    assert told == [(0, 0), (0, 180), (0, 180), (1, 300), (2, 400)]
+        reading.note(split, before=split is spans[1])
+    assert told == [(0, 0, 0), (0, 180, 180), (0, 180, 180), (1, 300, 180), (2, 400, 180)]
 
 
 @pytest.mark.parametrize("beam", [False, True])

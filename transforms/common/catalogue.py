@@ -154,9 +154,11 @@ _MOST_BYTES = 20  # bytes of a 64-bit integer as text, with its sign
 _LARGEST, _MOST_NEGATIVE = b"18446744073709551615", b"-9223372036854775808"  # both 20 bytes long
 _MINUS, _ZERO, _NINE = b"-09"
 _ABOVE_INT64 = np.uint64(1 << 63)
+LAST_OF_ASCII = 0x7F
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
+Edges = NDArray[np.int32] | NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
@@ -169,6 +171,32 @@ class Naming(StrEnum):
     # The text: an integer is hashed as its text. Only for streams that an earlier version began and
     # whose people were named by text: it hashed texts as texts, and integers as integers.
     TEXTS = "texts"
+
+
+def bytes_of(texts: pa.Array) -> tuple[Edges, NDArray[np.uint8]] | None:
+    """Places where texts begin and end, shape (m + 1,), and the bytes that these count; no copy.
+
+    None: the type is neither a string nor binary, plain or large. A null has no bytes.
+    """
+    large = pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type)
+    if not (large or pa.types.is_string(texts.type) or pa.types.is_binary(texts.type)):
+        return None
+    _, offsets, content = texts.buffers()
+    if offsets is None or not len(texts):
+        return np.zeros(len(texts) + 1, np.int64), np.empty(0, np.uint8)
+    edges: Edges = np.frombuffer(offsets, np.int64) if large else np.frombuffer(offsets, np.int32)
+    octets = np.frombuffer(content or b"", np.uint8)
+    return edges[texts.offset : texts.offset + len(texts) + 1], octets
+
+
+def is_ascii(texts: pa.Array) -> bool:
+    """Whether all bytes of texts are ASCII; False also if the type does not tell cheaply."""
+    found = bytes_of(texts)
+    if found is None:
+        return False
+    edges, octets = found
+    used = octets[edges[0] : edges[-1]]
+    return not len(used) or bool(used.max() <= LAST_OF_ASCII)
 
 
 def integers_in(texts: pa.Array) -> tuple[Integers, Words, Mask]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -26,7 +27,9 @@ from hushrank.transforms.common.catalogue import (
     Groups,
     Naming,
     bare,
+    bytes_of,
     integers_in,
+    is_ascii,
 )
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
@@ -319,6 +322,33 @@ def _outcomes(
 
 
 def _outcomes_of_texts(texts: pa.Array) -> Outcomes:
+    """Look up texts of one or two ASCII characters, which nearly all outcomes are, in a table."""
+    found = bytes_of(texts) if len(texts) > len(_outcomes_by_bytes()) else None
+    if found is None or texts.null_count or not is_ascii(texts):
+        return _outcomes_by_rule(texts)
+    edges, octets = found
+    lengths = edges[1:] - edges[:-1]
+    if lengths.min() < 1 or lengths.max() > 2:
+        return _outcomes_by_rule(texts)
+    places = (lengths.astype(np.int16) - 1) << 14
+    places |= octets[edges[:-1]].astype(np.int16) << 7
+    places |= octets[edges[1:] - 1]
+    return np.take(_outcomes_by_bytes(), places)
+
+
+@cache
+def _outcomes_by_bytes() -> Outcomes:
+    """The outcome of every text of one or two ASCII characters.
+
+    The place of a text is its last character + 2^7 of its first + 2^14 if it has two.
+    """
+    single, either = [chr(octet) for octet in range(1 << 7)], []
+    for length in (1, 2):
+        either += [(a + b)[-length:] for a in single for b in single]
+    return _outcomes_by_rule(pa.array(either, pa.large_string()))
+
+
+def _outcomes_by_rule(texts: pa.Array) -> Outcomes:
     known = pa.array(list(OUTCOME_TEXTS), pa.large_string())
     found = pc.fill_null(pc.index_in(to_text(texts), value_set=known, skip_nulls=True), -1)
     values = np.array([*OUTCOME_TEXTS.values(), BAD_OUTCOME], np.int8)

@@ -1,7 +1,7 @@
 """The Beam that transforms and pipelines use.
 
 It is Apache Beam, except in a process that called `in_process.choose` before it imported this
-module. There it is the stand-in for small inputs, which saves the seconds of loading Apache Beam.
+module. There it is the stand-in, which saves the seconds of loading Apache Beam.
 """
 
 from __future__ import annotations

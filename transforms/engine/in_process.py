@@ -1,6 +1,7 @@
-"""The few parts of Beam that our graphs use, for inputs so small that loading Beam dominates.
+"""The few parts of Beam that our graphs use, for inputs and folders of this machine.
 
-Importing Apache Beam takes seconds, which is most of a run on a thousand rows. Each class here has
+Importing Apache Beam takes seconds, which is most of a run on a thousand rows, and its local engine
+takes a second of ten million rows. Each class here has
 the name and the meaning of Beam's class, but works at once, in this process, on lists:
 `collection | transform` is the result. Each worker has one bundle, in the order of the input, and
 nothing is retried. So every graph that is right on Beam is right here. The results are the same,
@@ -8,7 +9,8 @@ bit for bit, because no result may depend on order or bundles
 (`tests/pipelines/scenarios/test_small_inputs.py`).
 
 A step with several outputs waits until one of them is used. If that use sums its main output, the
-workers add to one sum as elements come, and none is kept: then an input of any size fits.
+workers add to one sum as elements come, and none is kept. Rows that have to meet wait in a spill
+file, of which collections hold places. So an input of any size fits.
 """
 
 from __future__ import annotations
@@ -243,31 +245,36 @@ def outputs_of_bundle(fn: DoFn, elements: Iterable[Any]) -> Iterator[Any]:
     fn.teardown()
 
 
-class _Both(DoFn):
+class Both(DoFn):
     """Two steps as one: each output of the first is an element of the second, and is not kept."""
 
     def __init__(self, first: DoFn, second: DoFn) -> None:
         self._steps = (first, second)
 
     def setup(self) -> None:
-        self._first, self._second = map(copy.copy, self._steps)  # each bundle has its own
+        """Each bundle has its own copies of both."""
+        self._first, self._second = map(copy.copy, self._steps)
         self._first.setup()
         self._second.setup()
 
     def start_bundle(self) -> None:
+        """Start the bundle of both."""
         self._first.start_bundle()
         self._second.start_bundle()
 
     def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any]:
+        """What the second makes of what the first makes of an element."""
         for each in self._first.process(element) or ():
             yield from self._second.process(each) or ()
 
     def finish_bundle(self) -> Iterable[Any]:
+        """What the second makes of the end of the first, and its own end."""
         for last in self._first.finish_bundle() or ():
             yield from map(WindowedValue, self._second.process(last.value) or ())
         yield from self._second.finish_bundle() or ()
 
     def teardown(self) -> None:
+        """End both."""
         self._first.teardown()
         self._second.teardown()
 
@@ -349,7 +356,7 @@ class _Output(PCollection):
         step = self._step
         if step._done or list(step._found) != [self._tag]:
             return super()._followed_by(fn, tags, main)
-        return _Step(_Both(step._fn, fn), step._elements, tags, main)
+        return _Step(Both(step._fn, fn), step._elements, tags, main)
 
     def _summed(self, fn: CombineFn) -> Any:
         found = self._step.summed(fn) if self._tag == self._step._main else None

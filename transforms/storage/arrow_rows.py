@@ -87,29 +87,6 @@ def read_arrow(stream: IO[bytes], schema: pa.Schema, most_rows: int) -> Iterator
         yield from _slices(pa.RecordBatch.from_arrays(columns, schema.names), most_rows)
 
 
-def count_orc_rows(stream: IO[bytes]) -> int:
-    """Count the rows of an ORC file.
-
-    Raises:
-        pa.ArrowException, OSError: the file is damaged. The text may quote it.
-    """
-    return int(pyarrow.orc.ORCFile(stream).nrows)
-
-
-def count_arrow_rows(stream: IO[bytes]) -> int:
-    """Count the rows of an Arrow file or stream.
-
-    Raises:
-        pa.ArrowException, OSError: the file is damaged. The text may quote it.
-    """
-    opened = pyarrow.ipc.open_file if _is_file(stream) else pyarrow.ipc.open_stream
-    none = pyarrow.ipc.IpcReadOptions(included_fields=[0], use_threads=False)
-    reader = opened(stream, options=none)
-    if _is_file(stream):
-        return sum(reader.get_batch(k).num_rows for k in range(reader.num_record_batches))
-    return sum(batch.num_rows for batch in reader)
-
-
 def _is_file(stream: IO[bytes]) -> bool:
     stream.seek(0)
     magic = stream.read(len(_MAGIC))

@@ -118,19 +118,6 @@ def read_avro(stream: IO[bytes], schema: pa.Schema, most_rows: int) -> Iterator[
         yield pa.RecordBatch.from_arrays([_column(rows, each) for each in schema], schema.names)
 
 
-def count_avro_rows(stream: IO[bytes]) -> int:
-    """Count the rows of the file, from the heads of its blocks.
-
-    Raises:
-        BrokenAvroError: the file is damaged.
-    """
-    try:
-        stream.seek(0)
-        return sum(block.num_records for block in fastavro.block_reader(stream))
-    except _ERRORS:
-        raise BrokenAvroError from None
-
-
 def _header(stream: IO[bytes]) -> dict[str, Any]:
     """Read the header; the stream is then at the first block.
 

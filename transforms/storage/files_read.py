@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hushrank.transforms.storage.split import Split
 
-Tell = Callable[[int, int], None]  # number of files that are read, and of bytes
+Tell = Callable[[int, int, int], None]  # files and bytes that are read; bytes that were before
 
 _told: list[Tell] = []  # empty where nobody asked
 _counted: list[FilesRead] = []  # what this process reads; empty: it counts nothing
@@ -39,10 +39,10 @@ def counted(splits: Iterable[Split]) -> Iterator[None]:
         _counted.pop()
 
 
-def note_read(split: Split) -> None:
-    """Count a part that is read to its end."""
+def note_read(split: Split, *, before: bool = False) -> None:
+    """Count a part that is read to its end; or that an earlier run had read before."""
     for counting in _counted:
-        counting.note(split)
+        counting.note(split, before=before)
 
 
 class FilesRead:
@@ -51,17 +51,18 @@ class FilesRead:
     def __init__(self, splits: Iterable[Split]) -> None:
         self._left = Counter(split.file.path for split in splits)
         self._lock = threading.Lock()
-        self._files = self._bytes = 0
+        self._files = self._bytes = self._before = 0
 
-    def note(self, split: Split) -> None:
+    def note(self, split: Split, *, before: bool = False) -> None:
         """Count one more part, and tell of it."""
         with self._lock:
             self._left[split.file.path] -= 1
             ended = not self._left[split.file.path]
             self._files += ended
+            more = split.file.size if ended else 0
             if split.span is not None:
-                self._bytes += split.span[1] - split.span[0]
-            elif ended:
-                self._bytes += split.file.size
+                more = split.span[1] - split.span[0]
+            self._bytes += more
+            self._before += more if before else 0
             for tell in _told:  # under the lock, so that numbers come in their order
-                tell(self._files, self._bytes)
+                tell(self._files, self._bytes, self._before)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hushrank.transforms.common.catalogue import integers_of_floats
+from hushrank.transforms.common.catalogue import integers_of_floats, is_ascii
 from hushrank.transforms.common.local_files import being_read
 from hushrank.transforms.common.schema import (
     DECIMALS,
@@ -187,7 +187,7 @@ def _flaws(values: pa.Array, *, utf8: bool) -> Flaws:
     length = pc.binary_length(values)
     if (pc.max(length).as_py() or 0) > MOST_TEXT_BYTES:
         flaws[to_numpy(pc.fill_null(pc.greater(length, MOST_TEXT_BYTES), False))] = _LONG
-    if utf8:
+    if utf8 and not is_ascii(values):
         content = values.cast(pa.large_binary())
         try:
             content.cast(pa.large_string())

@@ -65,15 +65,6 @@ def read_excel(stream: IO[bytes], schema: pa.Schema, most_rows: int) -> Iterator
     yield from _batches(pa.table(chosen, schema.names), most_rows)
 
 
-def count_excel_rows(stream: IO[bytes]) -> int:
-    """Count the rows of a workbook, empty ones too.
-
-    Raises:
-        BrokenSheetError: the file is damaged.
-    """
-    return len(_cells(stream))
-
-
 def spss_schema(path: str, stream: IO[bytes]) -> pa.Schema:
     """Return the variables of an SPSS file, all texts.
 
@@ -98,15 +89,6 @@ def read_spss(stream: IO[bytes], schema: pa.Schema, most_rows: int) -> Iterator[
     columns, _, _ = _spss(stream, wanted=schema.names)
     texts = [_texts(list(columns[name])) for name in schema.names]
     yield from _batches(pa.table(texts, schema.names), most_rows)
-
-
-def count_spss_rows(stream: IO[bytes]) -> int:
-    """Count the rows of an SPSS file, from its head.
-
-    Raises:
-        BrokenSheetError: the file is damaged.
-    """
-    return _spss(stream, heading=True)[2]
 
 
 def _batches(table: pa.Table, most_rows: int) -> Iterator[pa.RecordBatch]:

@@ -137,6 +137,13 @@ def refuse_utf_16(path: str, head: bytes) -> None:
         raise InputError(f"{path}: this is UTF-16 text, which is not read. Save it as UTF-8.")
 
 
+def first_line(head: bytes) -> bytes:
+    """Return the first line of a file without its end; `head` are the first bytes."""
+    text = head.removeprefix(BYTE_ORDER_MARK)
+    end = _LINE_END.search(text)
+    return text if end is None else text[: end.start()]
+
+
 def check_first_line(path: str, head: bytes) -> None:
     """Refuse a file whose first line shows by itself that it does not name the columns.
 
@@ -148,7 +155,7 @@ def check_first_line(path: str, head: bytes) -> None:
         InputError: the line is UTF-16 text, a setting of Excel or a remark.
     """
     refuse_utf_16(path, head)
-    line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"").strip()
+    line = first_line(head).strip()
     remark = line.startswith(b"#") and len(line) > 1 and not re.search(rb"[,;\t]", line)
     if remark or _SEPARATOR.fullmatch(line):
         raise InputError(
@@ -169,7 +176,7 @@ def csv_header(path: str, head: bytes, delimiter: str = ",") -> list[str]:
         InputError: the first line is not a header.
     """
     check_first_line(path, head)
-    line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"")
+    line = first_line(head)
     if len(line) >= HEADER_BYTES - len(BYTE_ORDER_MARK):
         raise InputError(f"{path}: the header line is longer than 1 MiB. Write fewer columns.")
     try:

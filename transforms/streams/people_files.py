@@ -39,7 +39,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushrank.privacy.stream_encoder import Terms
-from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.common.schema import InputError, to_numpy
 from hushrank.transforms.common.sorting import Mask, Order, Words, new_run, number_runs
 from hushrank.transforms.storage.places import write_whole
 from hushrank.transforms.streams.recent_pairs import Nights, RecentPairs
@@ -223,12 +223,26 @@ class Distinct:
 
 
 def distinct(rows: Owners) -> Distinct:
-    """The owners of rows with these pseudonyms."""
-    order = np.argsort(rows[0])
+    """The owners of rows with these pseudonyms.
+
+    Only the owners are sorted: there are fewer of them than of rows.
+    """
+    found = pa.array(rows[0]).dictionary_encode()
+    code, first = to_numpy(found.indices), to_numpy(found.dictionary)
+    second = np.empty_like(first)
+    second[code] = rows[1]
+    if np.any(np.take(second, code) != rows[1]):
+        return _distinct_of_both(rows)
+    order = np.argsort(first)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    return Distinct((first[order], second[order]), np.take(number, code))
+
+
+def _distinct_of_both(rows: Owners) -> Distinct:
+    """The owners where two of them share their first word."""
+    order = np.lexsort((rows[1], rows[0]))
     first, second = rows[0][order], rows[1][order]
-    if np.any((first[1:] == first[:-1]) & (second[1:] < second[:-1])):  # first words collide
-        order = np.lexsort((rows[1], rows[0]))
-        first, second = rows[0][order], rows[1][order]
     new = new_run(first, second)
     number = np.empty(len(order), np.int64)
     number[order] = number_runs(new)
@@ -293,7 +307,7 @@ class PeopleOfNight:
         return people.between(start, end)
 
     def _shard(self, number: int) -> People:
-        path = self.paths[number]
+        path = _shard_path(self.folder, number, self.bits, self.shards[number])
         try:
             content = read_kept(path)
         except FileNotFoundError:
@@ -491,7 +505,7 @@ def _parquet(people: People) -> bytes:
             _NIGHTS: pa.LargeListArray.from_arrays(edges, recent.nights),
         }
     table = pa.table(columns)
-    buffer = io.BytesIO()
+    buffer = pa.BufferOutputStream()
     pq.write_table(
         table,
         buffer,
@@ -501,7 +515,8 @@ def _parquet(people: People) -> bytes:
         store_schema=False,
         write_statistics=False,
     )
-    return buffer.getvalue()
+    content: bytes = buffer.getvalue().to_pybytes()
+    return content
 
 
 def _recent_of(table: pa.Table) -> RecentPairs | None:

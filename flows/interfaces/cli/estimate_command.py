@@ -114,6 +114,9 @@ def pool(
         return
     shares = [f"{part.name} ({part.release}) {100 * part.share:.0f} %" for part in pooled.parts]
     decided = f"How much each release decides: {', '.join(shares)}."
+    sure = [part.name for part in pooled.parts if part.certified]
+    if sure:
+        decided += f" Checked against its certificate: {', '.join(sure)}."
     _print(pooled, [*pooled.warnings, pooled.says, decided, pooled.cost], to)
 
 

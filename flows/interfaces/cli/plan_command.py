@@ -14,11 +14,17 @@ from hushrank.flows.interfaces.cli.arguments import Anyway, AsJson, epsilon_mix,
 from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hushrank.flows.config.comparisons import Design
     from hushrank.flows.interfaces.documents.plans import MixPlan, PeopleDocument
     from hushrank.flows.interfaces.documents.runs import Document
 
 FILE_WIDTH = 110  # characters, if the output is not a terminal
+ENGINE_NEEDS = (
+    "--engine ENGINE needs a job, hushrank plan survey.yaml, and not --stream; --files and --price"
+    " need --engine"
+)
 # people at each of these epsilons are planned separately if no mix is given
 DEFAULT_MIX = ("0.5", "1", "2", "4")
 
@@ -134,8 +140,9 @@ MeteredRows = Annotated[
         "--rows",
         metavar="ROWS",
         min=1,
-        help="With --stream: compare as well, for method: noisy-pairs, nights that count with a"
-        " meter of so many answers of a person on all nights (participation: {rows: ...}).",
+        help="With --engine: how many rows the input of a night has. With --stream: compare as"
+        " well, for method: noisy-pairs, nights that count with a meter of so many answers of a"
+        " person on all nights (participation: {rows: ...}).",
     ),
 ]
 HabitsOf = Annotated[
@@ -155,6 +162,28 @@ Delta = Annotated[
     ),
 ]
 LinkName = Annotated[str, typer.Option(help="logistic, probit or laplace.")]
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Instead of the accuracy: processor hours, shuffle and list price of a night of --rows"
+        " rows on dataflow, flink or spark.",
+    ),
+]
+Files = Annotated[
+    int | None,
+    typer.Option(help="With --engine: number of files.", show_default="one a million rows"),
+]
+Prices = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--price",
+        metavar="NAME=NUMBER",
+        help="With --engine: a price in place of the list's, or where there is no list: vcpu-hour,"
+        " memory-gb-hour, disk-gb-hour or shuffle-gb; may be repeated.",
+    ),
+]
 
 
 def plan(
@@ -183,6 +212,9 @@ def plan(
     habits: HabitsOf = None,
     rows: MeteredRows = None,
     delta: Delta = None,
+    engine: EngineName = None,
+    files: Files = None,
+    price: Prices = None,
     anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
@@ -192,8 +224,13 @@ def plan(
     simulated people whose questions follow input.design. Without a YAML file: how many people must
     answer so that scores from private answers (privacy.unit: local) are precise enough; give
     --items and --answers. With --stream: on how many nights to count a person's answers, if one
-    budget pays for many nights.
+    budget pays for many nights. With --engine: what a night costs on machines of an engine.
     """
+    if engine is not None or files is not None or price:
+        if engine is None or survey is None or stream is not None:
+            raise ConfigError(ENGINE_NEEDS)
+        _plan_engine(survey, engine, rows, files, price or (), items, as_json)
+        return
     if stream is not None:
         _refuse_with_stream(survey, target, plot, design, zipf, exposures, answers, activity)
         _plan_stream(
@@ -203,14 +240,9 @@ def plan(
         )  # fmt: skip
         return
     if rows is not None:
-        raise ConfigError("--rows needs --stream NIGHTS")
+        raise ConfigError("--rows needs --stream NIGHTS or --engine ENGINE")
     if survey is None:
-        if group_share:
-            raise ConfigError(
-                "--group-share needs a job with groups, hushrank plan survey.yaml, or --stream"
-            )
-        if ties is not None:
-            raise ConfigError("--ties needs a job with ties: model: hushrank plan survey.yaml")
+        _refuse_of_jobs(group_share, ties)
         _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures, activity)
         found = _people_needed(items, answers, target_error, epsilons, people, per_user, link)
         tell = _print_json if as_json else _show_people
@@ -259,6 +291,22 @@ def _plan_job(
     _print_json(plan_document(plan))
 
 
+def _plan_engine(
+    survey: Path, name: str, rows: int | None, files: int | None, prices: Sequence[str],
+    items: int | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Say what a night costs on an engine."""
+    from hushrank.flows.interfaces.cli.plan_engine import cost_document, job_cost, show_cost
+
+    if rows is None:
+        raise ConfigError("--engine: --rows is missing; say how many rows a night's input has")
+    cost = job_cost(survey, name, rows, files, prices, items)
+    if as_json:
+        _print_json(cost_document(cost))
+    else:
+        show_cost(_console(), cost)
+
+
 def _plan_stream(as_json: bool, rows: int | None, **asked: Any) -> None:
     """Plan a stream of nights. `asked` holds the arguments of `stream_plan`."""
     console = _console(as_json)
@@ -299,6 +347,15 @@ def _print_json(document: Document) -> None:
     from hushrank.flows.interfaces.documents.runs import print_document
 
     print_document(document)
+
+
+def _refuse_of_jobs(group_share: Sequence[float] | None, ties: float | None) -> None:
+    if group_share:
+        raise ConfigError(
+            "--group-share needs a job with groups, hushrank plan survey.yaml, or --stream"
+        )
+    if ties is not None:
+        raise ConfigError("--ties needs a job with ties: model: hushrank plan survey.yaml")
 
 
 def _refuse_without_survey(*given: object) -> None:

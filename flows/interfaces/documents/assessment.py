@@ -296,6 +296,10 @@ def _retention(config: SurveyConfig) -> Iterator[str]:
         [
             ("the input", None),
             ("exact counts", "until the run ends; after a failure, until the next run or `clean`"),
+            (
+                "parts of a count over many files that was interrupted: rows under pseudonyms, key",
+                f"until the next run has drawn the noise, or {days}",
+            ),
             ("rows that were set aside", days),
             ("stored noise of a release", f"{kept.drawn_days} days, by `hushrank clean`"),
             ("releases and the ledger", "for good: the ledger must know every release"),

@@ -302,6 +302,39 @@ class PairWay(Record):
     noticed: float
 
 
+class CostDocument(Document):
+    """Document of `hushrank plan --engine`, by arithmetic from measured speeds.
+
+    Attributes:
+        engine: `dataflow`, `flink` or `spark`.
+        rows, files: the input of a night.
+        columnar: whether files are Parquet or ORC, not text.
+        partitions: parts in which rows meet the others of their person; 1: they need not meet.
+        shuffle_blocks: blocks of rows in the shuffle, at most.
+        vcpu_hours: processor hours of workers, without their start, waiting and the network.
+        shuffle_bytes: bytes that are written to the shuffle.
+        workers_price, shuffle_price: prices of both; null: there is no price.
+        price: their sum; null: there is no price.
+        prices_of: prices that were taken where none was given; null: there is no list.
+        prices_from: page of that list.
+    """
+
+    command: Literal["plan"] = "plan"
+    engine: str
+    rows: int
+    files: int
+    columnar: bool
+    partitions: int
+    shuffle_blocks: int
+    vcpu_hours: float
+    shuffle_bytes: float
+    workers_price: float | None
+    shuffle_price: float | None
+    price: float | None
+    prices_of: str | None
+    prices_from: str | None
+
+
 class StreamDocument(Document):
     """Document of `hushrank plan --stream`, found by simulation.
 

@@ -14,27 +14,32 @@ true scores and the same normal numbers, so settings differ by what they are alo
 
 Where items meet unequally often, pair ij meets r_ij times as often as a pair does on average. The
 information on scores is then proportional to the Laplacian matrix of the weights r_ij I(t_i - t_j),
-and noise of one variance on each item's net wins adds its square: with the matrix A of these
-weights, divided by n - 1 and I(0), variances are the diagonal of
+and noise of one variance on each item's net wins adds its square. With the eigenvalues l of the
+matrix of these weights, divided by n - 1 and I(0), the variance along its axes is
 
-    s^2 c^2 A^+ + p^2 c^3 A^+ A^+,  c = n / (n - 1),
+    s^2 c^2 / l + p^2 c^3 / l^2,  c = n / (n - 1),
 
 which for equal weights and scores is s^2 + p^2. Noise of one variance on each pair is 2 v beside
 the w r_ij of chance, so that the pair weighs w r_ij / (r_ij + 2 v / w) of its r_ij, and 2 v / w is
-p^2 / s^2 (`estimation.comparisons.planning.weight_under_noise`). Simulated surveys have the same
-errors up to a quarter (`tests/flows/planning/plan/test_formula.py`); intervals of perturbed-mle are
-up to twice as wide at a small epsilon.
+p^2 / s^2 (`estimation.comparisons.planning.weight_under_noise`).
+
+Fits shrink what noise rules: a score of which little is known has the standard deviation 1
+(`net_wins.PRECISION`). So what is seen with the variance v, an item or an axis, is multiplied by
+1 / (1 + v), and its error is then v / (1 + v). Shares won are not shrunk. What differs from
+simulated surveys is in docs/choosing.md and tests/flows/planning/plan/test_formula.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtri
 
-from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.links import Floats, laplacian
 from hushrank.estimation.common.uncertainty import Counts, ranks_alone
+from hushrank.estimation.comparisons.net_wins import PRECISION
 from hushrank.flows.planning.plan.world import (
     Accuracy,
     ErrorParts,
@@ -45,7 +50,9 @@ from hushrank.flows.planning.plan.world import (
 from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
-REPLICATES = 24  # of the true scores and of their errors
+REPLICATES = 24  # of errors
+FEWEST_TRUTHS, ITEMS_IN_ALL = 3, 2_400  # different true scores, and how many items they have
+NOTHING = 1e-12  # an eigenvalue beside the largest one
 
 
 def accuracy_by_formula(
@@ -66,20 +73,36 @@ def accuracy_by_formula(
         of_pairs: noise is on each pair, not on each item.
     """
     found = []
+    different = truths_of(survey.n_items)
     for replicate in range(REPLICATES):
-        truth = survey.truth(replicate)
+        truth = survey.truth(replicate % different)
         wanted = survey.true_shares(truth) if of_shares else truth
-        if survey.meetings is None:
-            errors = _errors(survey, truth, parts, of_shares=of_shares)
+        chance = survey.unit_errors(replicate)
+        if of_shares:
+            errors = _errors(survey, truth, parts, of_shares=True)
+            scores = wanted + errors * chance
+        elif survey.meetings is None:
+            variances = _errors(survey, truth, parts, of_shares=False) ** 2
+            scores, errors = _shrunk(truth, variances, chance)
         else:
-            errors = _unequal_errors(survey, truth, parts, of_pairs=of_pairs)
-        scores = wanted + errors * survey.unit_errors(replicate)
+            scores, errors = _unequal(survey, replicate % different, parts, chance, of_pairs)
         width = _width(scores, errors)
         measured = scores_measured(scores, truth, n_top) | score_errors(scores, wanted)
         informative = float(width < len(truth) - 1)
         found.append(measured | {"width": width, "informative": informative})
     scale = Scale.WIN_SHARE if of_shares else SCALE_OF_LINK[survey.link.name]
     return replace(mean_accuracy(found, scale), by_formula=True)
+
+
+def truths_of(n_items: int) -> int:
+    """Number of different true scores; of many items, few say as much as many do of a few."""
+    return max(FEWEST_TRUTHS, min(REPLICATES, ITEMS_IN_ALL // n_items))
+
+
+def _shrunk(truth: Floats, variances: Floats, chance: Floats) -> tuple[Floats, Floats]:
+    """Scores seen with these variances and drawn to zero, and their standard errors."""
+    known = 1 / (1 + PRECISION * variances)
+    return known * (truth + np.sqrt(variances) * chance), np.sqrt(known * variances)
 
 
 def _errors(survey: PlannedSurvey, truth: Floats, parts: ErrorParts, *, of_shares: bool) -> Floats:
@@ -95,24 +118,42 @@ def _errors(survey: PlannedSurvey, truth: Floats, parts: ErrorParts, *, of_share
     return np.sqrt(parts.sampling**2 / known + (parts.privacy / known) ** 2)
 
 
-def _unequal_errors(
-    survey: PlannedSurvey, truth: Floats, parts: ErrorParts, *, of_pairs: bool
-) -> Floats:
-    """Standard error of each score where items meet unequally often, shape (n,)."""
-    n = survey.n_items
-    if survey.meetings is None:
+def _unequal(
+    survey: PlannedSurvey, replicate: int, parts: ErrorParts, chance: Floats, of_pairs: bool
+) -> tuple[Floats, Floats]:
+    """Scores and their standard errors where items meet unequally often, both of shape (n,)."""
+    noise, c = parts.privacy**2, survey.n_items / (survey.n_items - 1)
+    world = replace(survey, people=1, answers=1, distinct=False, shares=(), activity=())
+    of_a_pair = noise / parts.sampling**2 if of_pairs else 0.0
+    values, axes = _spectra(world, of_a_pair)[replicate]
+    of_items = 0.0 if of_pairs else noise * c**3
+    variances = parts.sampling**2 * c**2 / values + of_items / values**2
+    scores, errors = _shrunk(survey.truth(replicate) @ axes, variances, chance[1:])
+    return axes @ scores, np.sqrt(np.square(axes) @ errors**2)
+
+
+@lru_cache(maxsize=1)
+def _spectra(world: PlannedSurvey, noise: float) -> list[tuple[Floats, Floats]]:
+    """Eigenvalues and axes of the weights of pairs, for each of the true scores.
+
+    They are the same for any number of people and, where noise is on items, for any epsilon.
+
+    Args:
+        world: a survey whose pairs meet unequally often; how many people answer does not matter.
+        noise: variance of a pair's noise, if there is any, in that of its chance.
+    """
+    return [_spectrum(world, world.truth(each), noise) for each in range(truths_of(world.n_items))]
+
+
+def _spectrum(world: PlannedSurvey, truth: Floats, noise: float) -> tuple[Floats, Floats]:
+    if world.meetings is None:
         raise ValueError("all pairs meet equally often")
-    often = survey.meetings.shares(truth) * (n * (n - 1) / 2)
-    alike = float(survey.link.information(np.zeros(1))[0])
-    weights = often * survey.link.information(truth[:, None] - truth[None, :]) / alike
-    noise = parts.privacy**2
-    if of_pairs:
-        np.divide(weights * often, often + noise / parts.sampling**2, out=weights, where=often > 0)
-        noise = 0.0
-    known = np.linalg.pinv((np.diag(weights.sum(axis=1)) - weights) / (n - 1), hermitian=True)
-    c = n / (n - 1)
-    chance = parts.sampling**2 * c**2 * np.diag(known)
-    return np.asarray(np.sqrt(chance + noise * c**3 * np.square(known).sum(axis=1)))
+    often = world.meetings.shares(truth) * world.n_pairs
+    alike = float(world.link.information(np.zeros(1))[0])
+    weights = often * world.link.information(truth[:, None] - truth[None, :]) / alike
+    np.divide(weights * often, often + noise, out=weights, where=often > 0)
+    values, axes = np.linalg.eigh(laplacian(weights) / (world.n_items - 1))
+    return np.maximum(values[1:], NOTHING * values[-1]), axes[:, 1:]  # all scores sum to zero
 
 
 def _mean_of_others(pairs: Floats) -> Floats:

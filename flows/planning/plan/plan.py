@@ -83,7 +83,7 @@ from hushrank.transforms.common.plain_text import short
 from hushrank.transforms.common.schema import Ties
 
 Tell = Callable[[str], None]
-FEWEST_OF_MANY = 2  # simulated surveys of very many items in groups
+FEWEST_OF_MANY = 1  # simulated surveys of very many items in groups
 
 
 def _silent(words: str) -> None:
@@ -95,7 +95,7 @@ def group_errors(
 ) -> list[tuple[float, float]]:
     """Compute for each group the error of a typical score, shrunk towards the whole, and `order`.
 
-    Empty where there are no groups. Very many items differ in few surveys as in many.
+    Empty where there are no groups. Very many items differ in one survey as in many.
 
     Raises:
         ConfigError: the method refuses the setting.

@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.special import ndtri
+from scipy.special import chdtrc, ndtri
 from scipy.stats import chi2
 
 from hushrank.estimation.common.estimate import mean_ranks
 from hushrank.estimation.common.pair_separation import (
+    MOST_SUMMED,
     _joint_tail,
     difference_variance,
     joint_tails,
+    longer,
     separate_intervals,
     separate_pairs,
 )
@@ -151,3 +153,12 @@ def test_scores_and_orders_together_use_the_five_percent_and_no_more(spread):
     missed, allowed = (out | turned).mean(), LEVEL - SPENT_ON_FAR
     assert 0.9 * allowed < missed < allowed + 0.0035
     assert turned.mean() > 1.15 * (LEVEL / 2 - SPENT_ON_FAR)  # more than half is for orders
+
+
+def test_chances_of_a_length_are_those_of_scipy():
+    squares = np.concatenate([[0.0, np.inf, 1e-300], np.geomspace(1e-6, 1_300, 2_000)])
+    for length in range(1, MOST_SUMMED + 2):
+        found, wanted = longer(length, squares), chdtrc(length, squares)
+        seen = wanted > 1e-230
+        np.testing.assert_allclose(found[seen], wanted[seen], rtol=1e-11)
+        assert (found[~seen] < 1e-200).all()

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import hushrank as hr
+from benchmarks import holders
 from hushrank.estimation.common.pair_separation import ScoreErrors
 from hushrank.estimation.common.pooled_scores import NotLinked, PartScores, pool_scores
+from hushrank.privacy.noise import add_noise
+from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.units import NoiseKind
 from tests.flows.conftest import answers
 from tests.flows.every_method import survey_of
 from tests.flows.forgeries import run
 
+ROOT = Path(__file__).parents[3]
 GAUSSIAN, LAPLACE = NoiseKind.GAUSSIAN, NoiseKind.LAPLACE
 FALSE_ALARM = 5.0  # standard errors: a chance of 6e-7 that a right law fails
 
@@ -129,6 +134,8 @@ def test_regions_are_pooled_from_the_command_line_and_from_python(regions, comma
         assert line.high - line.low < min(each.high - each.low for each in alone)
         assert min(e.score for e in alone) - 0.2 < line.score < max(e.score for e in alone) + 0.2
     assert pooled.chance > 0.001
+    assert [part["certified"] for part in written["parts"]] == [True, True]
+    assert "Checked against its certificate: north, south." in words
     unlike = hr.pool([north, west])
     assert unlike.chance < 1e-6
     assert any("do not rank alike" in each for each in unlike.warnings)
@@ -158,3 +165,43 @@ def test_what_cannot_be_pooled_is_refused_in_a_sentence(regions, command, tmp_pa
     (south / "release.json").write_text(json.dumps(changed))
     with pytest.raises(hr.ConfigError, match="cannot be weighed"):
         hr.pool([north, south])
+
+
+def test_a_release_that_its_certificate_does_not_know_is_refused(regions, command):
+    north, south, _ = regions.values()
+    told = json.loads((south / "release.json").read_text())
+    told["ranking"][0]["score"] += 0.5
+    (south / "release.json").write_text(json.dumps(told))
+    code, printed = command("pool", str(north), str(south))
+    words = " ".join(printed.split())
+    assert code == 2
+    assert f"{south}/release.json: is not what its certificate says: " in words
+    assert "Traceback" not in printed
+
+
+def test_a_release_without_its_certificate_is_pooled_with_a_warning(regions):
+    north, south, _ = regions.values()
+    (south / "certificate.json").unlink()
+    pooled = hr.pool([north, south])
+    assert [part.certified for part in pooled.parts] == [True, False]
+    missing = [each for each in pooled.warnings if "came without a certificate" in each]
+    assert len(missing) == 1
+    assert "of south " in missing[0]
+
+
+def test_the_page_shows_what_each_way_of_combining_holders_costs():
+    """The table is that of `benchmarks/holders.py`, and draws have the errors that it states."""
+    page = (ROOT / "docs" / "choosing.md").read_text()
+    for line in holders.table():
+        assert line in page
+    rng, people, n_holders, runs = np.random.default_rng(5), 200, 10, 4_000
+    law, of_an_item = holders.noise_law(), holders.appearances(people * n_holders)
+    for draws in (1, n_holders):
+        wins = rng.binomial(int(of_an_item), 0.5, runs)
+        noise = add_noise(np.zeros(runs * draws, np.int64), law, system_bits())
+        shares = (wins + noise.reshape(draws, runs).sum(axis=0)) / of_an_item
+        # Of 4,000 draws the standard deviation is off by 2 %: five of these, a chance below 1e-6.
+        assert np.std(shares) == pytest.approx(holders.error(2_000, draws), rel=0.12)
+    kept = np.tanh(holders.EPSILON / holders.ANSWERS / 2)  # 1 - 2 / (1 + e^(epsilon of an answer))
+    at_source = rng.binomial(int(of_an_item), 0.5, runs) / of_an_item / kept
+    assert np.std(at_source) == pytest.approx(holders.error_at_source(2_000), rel=0.12)

@@ -17,6 +17,7 @@ from tests.flows.crashes import (
     FINDING,
     METERED_NEXT,
     NIGHTLY,
+    RESUMING,
     STOPPING,
     STREAM_FIRST,
     STREAM_LAST,
@@ -92,6 +93,11 @@ def test_a_run_that_finds_names_may_be_struck_at_many_operations(struck):
 
 
 @pytest.mark.slow
+def test_a_run_whose_parcels_wait_may_be_struck_at_many_operations(struck):
+    assert struck([RESUMING], 47).keys() >= {"reserved", "cancelled", "drawn"}
+
+
+@pytest.mark.slow
 def test_a_night_of_a_stream_may_be_struck_at_many_operations(struck):
     names = [STREAM_FIRST, STREAM_NEXT, STREAM_LAST]
     assert struck(names, 211).keys() >= {"reserved", "drawn", "committed"}
@@ -118,6 +124,6 @@ def test_a_run_that_its_look_stops_may_be_struck_at_every_operation(struck):
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", [NIGHTLY, *VARIANTS])
+@pytest.mark.parametrize("name", [NIGHTLY, RESUMING, *VARIANTS])
 def test_a_run_may_be_struck_at_every_operation_by_everything(name, struck):
     assert struck([name], 1).keys() == STATES

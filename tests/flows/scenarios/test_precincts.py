@@ -86,7 +86,7 @@ def test_the_file_has_a_row_for_each_precinct_and_candidate(survey, command):
     assert "so very small ones tend to be too large" in " ".join(printed.split())
     page = (survey.output / "report.html").read_text()
     assert '<h2 id="votes">Votes by precinct</h2>' in page
-    assert '<th scope="row">X-3</th><td class="number">180</td>' in page
+    assert '<th scope="row" translate="no">X-3</th><td class="number">180</td>' in page
     assert command("run", survey.config, "--direct")[0] == 0  # spends nothing: the ledger is full
 
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from hushrank.pipelines.engine.options import pipeline_options
 from hushrank.pipelines.engine.runner import Engine, Runner
-from hushrank.pipelines.reduce import reduce
-from hushrank.pipelines.reduce.reduce import Block, DenseTotal, is_large
+from hushrank.pipelines.reduce import dense_total, reduce
+from hushrank.pipelines.reduce.dense_total import Block, DenseTotal, is_large
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.randomized_response import split_response
 from hushrank.transforms.common.dense_sums import ArraySumFn
@@ -52,7 +52,7 @@ class Added(ArraySumFn):
 
 def sent(fn: Any, bundle: Sequence[Any]) -> list[tuple[int, Any]]:
     """What a bundle sends, as the engine stores it."""
-    partial = reduce._Partial(fn)
+    partial = dense_total._Partial(fn)
     partial.start_bundle()
     for element in bundle:
         partial.process(element)
@@ -65,8 +65,8 @@ def in_blocks(fn: Any, bundles: Sequence[Sequence[Any]]) -> Any:
     met = defaultdict(list)
     for number, block in itertools.chain.from_iterable(sent(fn, bundle) for bundle in bundles):
         met[number].append(block)
-    added = itertools.chain.from_iterable(map(reduce._AddBlocks().process, met.items()))
-    (total,) = reduce._Total(fn).process((0, [*(found for _, found in added), None]))
+    added = itertools.chain.from_iterable(map(dense_total._AddBlocks().process, met.items()))
+    (total,) = dense_total._Total(fn).process((0, [*(found for _, found in added), None]))
     return total
 
 
@@ -86,7 +86,7 @@ def test_blocks_add_up_to_the_sum(rows, a_bundle, a_block):
     bundles = [arrays[at : at + a_bundle] for at in range(0, len(arrays), a_bundle)]
     expected = [sum(column) for column in zip(*rows, strict=True)] or [0] * size
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reduce, "BLOCK_CELLS", a_block)
+        patch.setattr(dense_total, "BLOCK_CELLS", a_block)
         if any(abs(number) >= 2**62 for number in expected):
             return  # near the end of 64 bits, of which the next test is
         np.testing.assert_array_equal(in_blocks(Added(size), bundles), expected)
@@ -105,7 +105,7 @@ def test_a_sum_beyond_64_bits_is_refused(numbers):
 @pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 1.0])
 def test_a_block_takes_no_more_than_is_said(most, bytes_a_cell, share):
     rng = np.random.default_rng(1)
-    cells = np.where(rng.random(reduce.BLOCK_CELLS) < share, most, 0)
+    cells = np.where(rng.random(dense_total.BLOCK_CELLS) < share, most, 0)
     block = Block.of(cells)
     size = block.values.nbytes + (0 if block.places is None else block.places.nbytes)
     assert size <= bytes_a_cell * len(cells)
@@ -121,12 +121,12 @@ def test_rows_are_sent_in_pieces_of_which_none_is_large():
     assert is_large(fn)
     cells = np.full(300 * 300, 2**31)
     blocks = sent(fn, [cells])
-    assert max(len(pickle.dumps(block)) for block in blocks) < 4 * reduce.BLOCK_CELLS + 500
+    assert max(len(pickle.dumps(block)) for block in blocks) < 4 * dense_total.BLOCK_CELLS + 500
     np.testing.assert_array_equal(in_blocks(fn, [[cells]]), cells)
 
 
 def test_weights_and_their_squares_are_the_same_in_blocks(monkeypatch):
-    monkeypatch.setattr(reduce, "BLOCK_CELLS", FEW)
+    monkeypatch.setattr(dense_total, "BLOCK_CELLS", FEW)
     rng = np.random.default_rng(1)
     rows = [
         Comparisons(
@@ -161,7 +161,7 @@ def dense_jobs(folder: Path, work: Path) -> list[Any]:
 
 def test_every_dense_sum_is_the_same_in_blocks(tmp_path, monkeypatch):
     """As Beam's local engine carries out the graph that another engine would get."""
-    monkeypatch.setattr(reduce, "BLOCK_CELLS", FEW)
+    monkeypatch.setattr(dense_total, "BLOCK_CELLS", FEW)
     cut, expand = [], DenseTotal.expand
     monkeypatch.setattr(
         DenseTotal, "expand", lambda self, rows: cut.append(1) or expand(self, rows)

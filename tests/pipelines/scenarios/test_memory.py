@@ -34,7 +34,9 @@ N_FEW_ITEMS = 5
 HEAVY_ROWS, OTHER_ROWS, N_ITEMS = 10_000_000, 1_000_000, 50
 
 # Jobs of `LoadedProcess`: each is done in a process whose peak memory is then the job's.
-HERE = "tests.pipelines.scenarios.test_memory"
+HERE, WITHOUT_BEAM = (
+    f"tests.pipelines.scenarios.{name}" for name in ("test_memory", "memory_without_beam")
+)
 
 
 def load() -> None:
@@ -57,9 +59,9 @@ def reduce_long_names_there(folder: str) -> None:
             reduce_with_least_memory(log, log.with_name(f"{log.stem} {kind}"), kind)
 
 
-@pytest.fixture(scope="module")
-def loaded() -> Iterator[LoadedProcess]:
-    with loaded_process(HERE) as process:
+@pytest.fixture(scope="module", params=[WITHOUT_BEAM, HERE], ids=["stand-in", "Beam"])
+def loaded(request) -> Iterator[LoadedProcess]:
+    with loaded_process(request.param) as process:
         yield process
 
 

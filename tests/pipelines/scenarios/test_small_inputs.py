@@ -1,4 +1,4 @@
-"""Small inputs do without Beam: the same files in the confidential area, bit for bit."""
+"""Local jobs do without Beam: the same files in the confidential area, bit for bit."""
 
 from __future__ import annotations
 
@@ -13,29 +13,21 @@ import pytest
 
 from hushrank.flows.config.runner import LocalRunner
 from hushrank.pipelines.engine.runner import (
-    CELL_BYTES,
     HERE,
-    LEAST_MEMORY,
-    SMALL_BYTES,
-    SMALL_CELLS,
     Engine,
-    MemoryPlan,
     Runner,
     does_without_beam,
-    is_small,
 )
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import NightOfStream, Statistic
 from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.common.epsilons import AnswerBudget
 from hushrank.transforms.common.schema import InputError, Ties
-from hushrank.transforms.responses.responses import WideColumns
-from hushrank.transforms.storage.files import list_files
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
 from tests.pipelines.reduce import test_reduce_private as private
 from tests.pipelines.reduce import test_reduce_rankings as rankings
 from tests.pipelines.reduce import test_reduce_responses as responses
-from tests.pipelines.without_beam import run_with_workers, run_without_beam
+from tests.pipelines.without_beam import run_and_watch, run_with_workers, run_without_beam
 
 HUGE_EPSILON = 50.0  # nothing flips
 
@@ -90,7 +82,7 @@ def contents(work: Path) -> dict[str, object]:
 
 def test_results_are_those_of_beam(tmp_path):
     jobs = jobs_on(tmp_path / "input", tmp_path / "small")
-    assert all(map(is_small, jobs))
+    assert all(map(does_without_beam, jobs))
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     child = context.Process(target=run_without_beam, args=(jobs, results))
@@ -135,49 +127,19 @@ def test_every_number_of_workers_gives_the_same_counts(tmp_path):
         assert all(other == first for other in others)
 
 
-def test_large_and_remote_inputs_are_not_small(tmp_path):
-    (job, *_) = jobs_on(tmp_path / "input", tmp_path / "work")
-    (file,) = job.files
-    large = dataclasses.replace(file, size=SMALL_BYTES + 1)
-    remote = dataclasses.replace(file, path="gs://bucket/0.parquet")
-    for files in ((large,), (remote,)):
-        assert not is_small(dataclasses.replace(job, files=files))
-    assert not is_small(dataclasses.replace(job, confidential="gs://bucket/work"))
-
-
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_texts_of_long_rows_are_small_and_of_wide_ones_are_not(tmp_path, suffix):
-    job = jobs_on(tmp_path / "input", tmp_path / "work")[7]
-    wide = WideColumns(user="who", items=("a", "b"))
-    path = tmp_path / f"log.{suffix}"
-    path.write_text("who,a,b,y\n")
-    (file,) = list_files([str(path)])
-    for size, columns, small in (
-        (75_000_000, job.columns, True),  # a cliff was here: loading Beam takes over a second
-        (SMALL_BYTES, job.columns, True),
-        (SMALL_BYTES + 1, job.columns, False),
-        (SMALL_CELLS, wide, True),
-        (SMALL_CELLS + 1, wide, False),
-    ):
-        files = (dataclasses.replace(file, size=size),)
-        assert is_small(dataclasses.replace(job, files=files, columns=columns)) == small
-
-
-def test_large_inputs_whose_rows_need_not_meet_do_without_beam(tmp_path):
-    jobs = jobs_on(tmp_path / "input", tmp_path / "work")
-    assert [k for k, job in enumerate(jobs) if not job.meets_owners] == [2, 5]
-    for job in jobs:
+def test_jobs_of_this_machine_do_without_beam(tmp_path):
+    for job in jobs_on(tmp_path / "input", tmp_path / "work"):
         (file,) = job.files
-        large = dataclasses.replace(job, files=(dataclasses.replace(file, size=SMALL_BYTES + 1),))
-        assert not is_small(large)
-        assert does_without_beam(large) == (not job.meets_owners)
         assert does_without_beam(job)
+        assert does_without_beam(
+            dataclasses.replace(job, files=(dataclasses.replace(file, size=1 << 40),))
+        )
         for other in (
             {"confidential": "gs://bucket/work"},
             {"files": (dataclasses.replace(file, path="gs://bucket/0.parquet"),)},
             {"engine": Engine(Runner.FLINK)},
         ):
-            assert not does_without_beam(dataclasses.replace(large, **other))
+            assert not does_without_beam(dataclasses.replace(job, **other))
 
 
 def test_whoever_asks_for_beam_gets_it(tmp_path):
@@ -188,40 +150,16 @@ def test_whoever_asks_for_beam_gets_it(tmp_path):
         assert not does_without_beam(dataclasses.replace(job, engine=asked))
 
 
-def test_what_memory_limit_leaves_no_room_for_is_not_small(tmp_path):
+def test_rows_that_meet_wait_in_the_spill_file_and_the_counts_are_the_same(tmp_path):
+    """None of them is in a collection, where a log of any length would fill the memory."""
     (job, *_) = jobs_on(tmp_path / "input", tmp_path / "work")
-    values = MemoryPlan.of(LEAST_MEMORY).waiting_bytes // CELL_BYTES
-    same = pa.array(np.zeros(values // 4 + 1, np.int8))
-    pq.write_table(pa.table(dict.fromkeys("abcd", same)), tmp_path / "rows.parquet")
-    job = dataclasses.replace(job, files=tuple(list_files([str(tmp_path / "rows.parquet")])))
-    assert is_small(job)
-    assert not is_small(dataclasses.replace(job, memory_limit=LEAST_MEMORY))
-
-
-def test_many_rows_in_few_bytes_are_not_small(tmp_path):
-    (job, *_) = jobs_on(tmp_path / "input", tmp_path / "work")
-    same = pa.array(np.zeros(SMALL_CELLS // 4 + 1, np.int8))
-    pq.write_table(pa.table(dict.fromkeys("abcd", same)), tmp_path / "flat.parquet")
-    lists = pa.ListArray.from_arrays(pa.array([0, len(same)], pa.int32()), same)
-    pq.write_table(pa.table(dict.fromkeys("abcd", lists)), tmp_path / "lists.parquet")
-    header = "# NUMBER ALTERNATIVES: 2\n"
-    header += "".join(f"# ALTERNATIVE NAME {k}: {k}\n" for k in (1, 2))
-    for voters in (3, SMALL_CELLS):
-        text = f"# DATA TYPE: soc\n# NUMBER VOTERS: {voters}\n{header}{voters}: 1,2\n"
-        (tmp_path / f"{voters}.soc").write_text(text)
-    texts = pa.array(["a"]).take(np.zeros(SMALL_CELLS // 16 + 1, np.int8))
-    pq.write_table(pa.table(dict.fromkeys("abcd", texts)), tmp_path / "texts.parquet")
-    few = texts.slice(2)
-    pq.write_table(pa.table(dict.fromkeys("abcd", few)), tmp_path / "few_texts.parquet")
-    for name, small in {
-        "flat.parquet": False, "lists.parquet": False,
-        "texts.parquet": False, "few_texts.parquet": True,
-        "3.soc": True, f"{SMALL_CELLS}.soc": False,
-    }.items():  # fmt: skip
-        files = tuple(list_files([str(tmp_path / name)]))
-        assert files[0].size < SMALL_BYTES
-        assert is_small(dataclasses.replace(job, files=files)) == small, name
-    (tmp_path / "flat.parquet").write_bytes(b"cut")
-    assert not is_small(
-        dataclasses.replace(job, files=list_files([str(tmp_path / "flat.parquet")]))
-    )
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    child = context.Process(target=run_and_watch, args=(job, results))
+    child.start()
+    waited, carried = results.get(timeout=840)
+    child.join()
+    assert waited > 0
+    assert carried == {int}
+    reduce.run(dataclasses.replace(job, confidential=str(tmp_path / "beam")))
+    assert contents(Path(job.confidential)) == contents(tmp_path / "beam")

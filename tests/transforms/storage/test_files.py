@@ -162,7 +162,6 @@ def test_a_packed_file_has_the_format_of_its_content(tmp_path):
         put(tmp_path / name)
     found = list_files([str(tmp_path)])
     assert [file.format.value for file in found] == ["csv", "jsonl", "jsonl"]
-    assert all(file.most_bytes > 1_000 * file.size for file in found)
 
 
 @pytest.mark.parametrize("name", ["x.parquet.gz", "x.gz", "x.soc.gz", ".csv.gz"])

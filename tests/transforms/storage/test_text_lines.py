@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from hushrank.transforms.storage import text_lines
 from hushrank.transforms.storage.split import read_csv_rows
-from hushrank.transforms.storage.text_lines import MOST_RECORD_BYTES, Records, read_records
+from hushrank.transforms.storage.text_lines import (
+    BYTE_ORDER_MARK,
+    MOST_RECORD_BYTES,
+    Records,
+    first_line,
+    read_records,
+)
 
 PIECES = (
     b"a,b",
@@ -66,6 +72,12 @@ def test_plain_lines_are_records_of_readable_text_without_quotes(text: bytes) ->
     if count is not None:
         assert count == len(records)
         assert not records.no_text().any()
+
+
+@given(TEXTS, st.booleans())
+def test_the_first_line_is_what_python_takes_for_one(text: bytes, marked: bool) -> None:
+    whole = BYTE_ORDER_MARK + text if marked else text
+    assert first_line(whole) == next(iter(text.splitlines()), b"")
 
 
 @pytest.mark.parametrize("place", range(0, 3 * MOST, 5))

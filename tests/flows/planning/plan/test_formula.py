@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hushrank.flows.config.comparisons import Design
+from hushrank.flows.planning.plan import formula
 from hushrank.flows.planning.plan import survey as planned_surveys
 from hushrank.flows.planning.plan.survey import Setting, accuracy_of, error_parts, plan_config
 from hushrank.flows.planning.plan.world import MOST_SIMULATED, ErrorParts, World
@@ -95,6 +96,39 @@ def test_formulas_hold_where_items_meet_unequally_often(survey, method, epsilon,
     assert 0.45 < found.width / simulated.width < 1.5
     balanced = accuracy_of(config, setting, BALANCED)
     assert balanced.error < 0.75 * simulated.error
+
+
+@pytest.mark.parametrize("world", [UNEQUAL, BALANCED], ids=["random", "balanced"])
+def test_scores_that_noise_rules_are_drawn_to_zero_as_fits_draw_them(survey, world, monkeypatch):
+    """Without that, the formula has twice the error of the surveys of design random."""
+    survey.set(input__design=f"{world.design}", method="win-loss")
+    config = plan_config(survey.config, n_items=N_ITEMS)
+    setting = Setting(method="win-loss", epsilon=0.1, people=8000, answers=6)
+    simulated = accuracy_of(config, setting, replace(world, replicates=12))
+    monkeypatch.setattr(planned_surveys, "MOST_SIMULATED", N_ITEMS - 1)
+    found = accuracy_of(config, setting, world)
+    assert found.error == pytest.approx(simulated.error, rel=0.35)
+    assert found.error < found.equal
+    assert found.largest == pytest.approx(simulated.largest, rel=0.5)
+    assert found.order == pytest.approx(simulated.order, abs=0.07)
+
+
+def test_true_scores_and_their_designs_are_shared_by_all_epsilons(survey, monkeypatch):
+    """A plan of many items takes seconds because of it."""
+    survey.set(input__design="random", method="win-loss")
+    config, calls = plan_config(survey.config, n_items=160), []
+    spectrum = formula._spectrum
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return spectrum(*arguments)
+
+    monkeypatch.setattr(formula, "_spectrum", counted)
+    formula._spectra.cache_clear()
+    for epsilon, people in ((0.5, 9000), (1.0, 9000), (4.0, 20_000)):
+        setting = Setting(method="win-loss", epsilon=epsilon, people=people, answers=6)
+        assert accuracy_of(config, setting, UNEQUAL).by_formula
+    assert len(calls) == formula.truths_of(160) == 15
 
 
 @pytest.mark.parametrize("method", ["noisy-pairs", "win-loss", "auto"])
