@@ -313,8 +313,7 @@ def _of_people(release: Release) -> Iterator[str]:
     """Yield what the pilot query and counts beside the ranking say of people and answers."""
     if release.look is not None and not release.look.warnings:
         yield f"{release.look.sentence} {release.look.of_items}".rstrip()
-    if release.counts is not None:
-        yield from release.counts.sentences
+    yield from release.count_sentences
 
 
 def reading_notes(release: Release) -> Iterator[str]:

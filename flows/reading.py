@@ -337,6 +337,7 @@ def _wait_for(sentinel: int) -> None:
 
 ERROR_FILE = "error.txt"
 BEAM = "apache_beam"
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)  # no reason to keep what takes the room
 LOADED_FIRST = (  # modules that the child loads first; none loads Beam
     READING,
     "hushrank.transforms.comparisons.bound",
@@ -408,6 +409,9 @@ def _reduce(job: Job) -> bool:
     except (InputError, MemoryError):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in FULL_DISK:
+            where = job.engine.spill or job.confidential
+            raise OSError(error.errno, os.strerror(error.errno), where) from None
         raise ReadingError(_keep(job, error)) from None
     return True
 

@@ -94,7 +94,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.privacy.accounting import rho_of
-from hushrank.privacy.best_encoder import best_encoder
 from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_law
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.sensitivity import Sensitivity
@@ -245,6 +244,8 @@ def stream_of(
         bands = 1 if laplace else workload.most_bands(terms)
     if laplace and bands > 1:
         raise ValueError(f"noise laplace takes no factorisation: 1 band, got {bands!r}")
+    from hushrank.privacy.best_encoder import best_encoder  # for streams alone
+
     encoder = best_encoder(workload, terms, bands)
     of_name = stream_sensitivity(one, params.adjacency, terms, encoder)
     sensitivity = of_name.of_names(params.names_per_person)
@@ -332,6 +333,8 @@ def relative_error(workload: Workload, terms: Terms | RowTerms, bands: int) -> f
     Raises:
         ValueError: `bands` does not suit the workload or the gap.
     """
+    from hushrank.privacy.best_encoder import best_encoder  # for streams alone
+
     encoder = best_encoder(workload, terms, bands)
     norm = stream_sensitivity(Sensitivity(1, 1), Adjacency.ADD_REMOVE, terms, encoder).l2_squared
     squares = np.cumsum(decoding(workload, encoder, terms.nights) ** 2)

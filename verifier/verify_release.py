@@ -4734,6 +4734,7 @@ class Page(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
+        self.language = "en"
         self.tables: list[tuple[str, list[list[str]]]] = []  # class of the table, rows of cells
         self.files: list[tuple[str, str]] = []  # name, content in base64
         self.text: list[str] = []
@@ -4743,7 +4744,9 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """A table, a row, a cell or a link begins."""
         said = {name: value or "" for name, value in attrs}
-        if tag == "table":
+        if tag == "html":
+            self.language = said.get("lang", "en")
+        elif tag == "table":
             self.tables.append((said.get("class", "").partition(" ")[0], []))
         elif tag == "tr" and self.tables:
             self.tables[-1][1].append([])
@@ -4755,6 +4758,11 @@ class Page(HTMLParser):
             self.files.append((said.get("download", ""), said["href"].partition("base64,")[2]))
         elif tag in ("span", "dt", "dd"):
             self.handle_data("\n")
+
+    def english(self, text: str) -> str:
+        """A text of a cell with its numbers as English writes them."""
+        point, thousands = SIGNS.get(self.language, SIGNS["en"])
+        return text.replace(thousands, "").replace(point, ".")
 
     def handle_endtag(self, tag: str) -> None:
         """A cell ends."""
@@ -4773,6 +4781,26 @@ class Page(HTMLParser):
 
 
 FACTS = {"Epsilon": "epsilon", "Delta": "delta", "Rho (zCDP)": "rho", "Noise scale": "noise_scale"}
+# Signs before the decimals and between thousands, and the headings of a translated page.
+SIGNS = {
+    "en": (".", ","),
+    **dict.fromkeys(["de", "es", "pt"], (",", ".")),
+    "fr": (",", "\u202f"),
+}
+IN_ENGLISH = {
+    **dict.fromkeys(["Platz", "Puesto", "Lugar"], "Place"),
+    **dict.fromkeys(["Eintrag", "Elemento", "Élément"], "Item"),
+    **dict.fromkeys(["Verrauschte Siege", "Victorias con ruido"], "Noisy wins"),
+    **dict.fromkeys(["Victoires bruitées", "Vitórias com ruído"], "Noisy wins"),
+    **dict.fromkeys(["Rauschskala", "Escala del ruido"], "Noise scale"),
+    **dict.fromkeys(["Échelle du bruit", "Escala do ruído"], "Noise scale"),
+    "Épsilon": "Epsilon",
+}
+
+
+def heading(text: str) -> str:
+    """A heading of a page, in English."""
+    return IN_ENGLISH.get(text, text)
 
 
 def check_report(files: Files, release: Document, say: Findings) -> None:
@@ -4786,28 +4814,20 @@ def check_report(files: Files, release: Document, say: Findings) -> None:
             f"report.html holds {name} as it is" if found else "",
             f"report.html holds another {name} than the one beside it",
         )
-    said = " ".join("".join(page.text).split())
-    sentences = [*privacy["statement"], *privacy["not_protected"], privacy["theorem"]]
-    about = release.get("about") or {"sample": "drawn"}
-    stated = [each for name, each in about.items() if each and name != "sample"]
-    stated += ["not the public."] * (about["sample"] != "drawn")
-    sentences += [f"Epsilon {float(privacy['epsilon']):.6g} ", *stated]
-    missing = [each for each in sentences if " ".join(each.split()) not in said]
-    say.check(
-        not missing,
-        "report.html says epsilon and every sentence of the guarantee",
-        f"report.html does not say: {''.join(missing[:1])}",
-    )
-    facts = [r for kind, rows in page.tables if kind == "guarantee" for r in rows if r[0] in FACTS]
-    wrong = [" ".join(row) for row in facts if row[1] != f"{float(privacy[FACTS[row[0]]]):.6g}"]
+    check_page_words(page, release, say)
+    facts = [row for kind, rows in page.tables if kind == "guarantee" for row in rows]
+    named = [(FACTS[name], row) for row in facts if (name := heading(row[0])) in FACTS]
+    stated = {name: f"{float(privacy[name]):.6g}" for name, _ in named}
+    wrong = [" ".join(row) for name, row in named if page.english(row[1]) != stated[name]]
     boards = [release, *(release.get("groups") or ())]
-    tables = [rows for _, rows in page.tables if rows and rows[0][:2] == ["Place", "Item"]]
+    filled = [rows for _, rows in page.tables if rows]
+    tables = [rows for rows in filled if [*map(heading, rows[0][:2])] == ["Place", "Item"]]
     whole = [release] * (len(tables) - len(boards) + 1)  # long rankings have a second table
     for rows, board in zip(tables, whole + boards[1:], strict=True):
         by_name = {line.get("label") or line["item"]: line for line in board["ranking"]}
-        end = -1 if rows[0][-1] in ("Wins", "Noisy wins") else len(rows[0])
+        end = -1 if heading(rows[0][-1]) in ("Wins", "Noisy wins") else len(rows[0])
         lines = [row[:end] for row in rows[1:] if len(row) > 3]
-        wrong += [" ".join(row[1:4]) for row in lines if not says_line(row, by_name, release)]
+        wrong += [" ".join(row[1:4]) for row in lines if not says_line(row, by_name, release, page)]
     say.check(
         bool(tables) and not wrong,
         "report.html shows the scores, intervals, ranks and parameters of release.json",
@@ -4815,7 +4835,30 @@ def check_report(files: Files, release: Document, say: Findings) -> None:
     )
 
 
-def says_line(row: list[str], by_name: Mapping[str, Document], release: Document) -> bool:
+def check_page_words(page: Page, release: Document, say: Findings) -> None:
+    """That the page says the guarantee and the operator's own words; no translation is judged."""
+    privacy, said = release["privacy"], " ".join("".join(page.text).split())
+    about = release.get("about") or {"sample": "drawn"}
+    sentences = [each for name, each in about.items() if each and name != "sample"]
+    told = "every word of the operator"
+    if page.language in SIGNS and page.language != "en":
+        say.open(f"report.html is a translation ({page.language}): what its sentences say")
+    else:
+        told = "epsilon and every sentence of the guarantee"
+        sentences += ["not the public."] * (about["sample"] != "drawn")
+        sentences += [*privacy["statement"], *privacy["not_protected"], privacy["theorem"]]
+        sentences += [f"Epsilon {float(privacy['epsilon']):.6g} "]
+    missing = [each for each in sentences if " ".join(each.split()) not in said]
+    say.check(
+        not missing,
+        f"report.html says {told}" if sentences else "",
+        f"report.html does not say: {''.join(missing[:1])}",
+    )
+
+
+def says_line(
+    row: list[str], by_name: Mapping[str, Document], release: Document, page: Page
+) -> bool:
     """Whether every number in a line of the ranking is one of the line in release.json, rounded."""
     line = by_name.get(row[1])
     if line is None:
@@ -4823,7 +4866,8 @@ def says_line(row: list[str], by_name: Mapping[str, Document], release: Document
     values = [float(each) for each in line.values() if isinstance(each, (int, float))]
     values += [100 * line[name] for name in ("p_best", "p_top") if line.get(name) is not None]
     values += [95.0, float(release.get("top") or 0), 1.0, 99.0]
-    cells = " ".join(row[2:]).replace(f"{row[1]}: ", "").replace(",", "")  # a name may be a number
+    named = rf"{re.escape(row[1])}(?: \({re.escape(line['item'])}\))?\u00a0?: "
+    cells = page.english(re.sub(named, "", " ".join(row[2:])))  # a name may be a number
     found = re.findall(r"(?<![\d.])[+-]?\d+(?:\.\d+)?", cells.replace("\u2212", "-"))
     places = [(float(text), 0.50001 * 10 ** -len(text.partition(".")[2])) for text in found]
     return all(any(abs(a - value) <= rounding for value in values) for a, rounding in places)

@@ -335,14 +335,17 @@ class Seen:
 
         At the true p, (1 - p) fit - p unfit is noise alone, so those p are kept at which it is no
         further out than that noise is with probability `LEVEL` (Fieller's way). Which are kept may
-        have gaps; the interval spans all of them, and (0, 1) where none is kept or all are.
+        have gaps; the interval spans all of them, and (0, 1) where none is kept or all are. It also
+        spans `share`, which may lie outside where noise made a number of votes negative.
         """
         off = (1 - SHARES) * self.fit - SHARES * self.unfit
         kept = SHARES[_beyond(np.abs(off), SHARES, self.law.scale) >= (1 - LEVEL) / 2]
         if not len(kept):  # no true numbers of votes, which are not negative, are likely
             return 0.0, 1.0
         step = SHARES[1]
-        return max(float(kept[0]) - step, 0.0), min(float(kept[-1]) + step, 1.0)
+        ends = max(float(kept[0]) - step, 0.0), min(float(kept[-1]) + step, 1.0)
+        told = ends if self.share is None else (*ends, self.share)
+        return min(told), max(told)
 
     @property
     def error(self) -> int:

@@ -209,7 +209,7 @@ def problems_of_words(rows: Section, catalogue: Catalogue) -> Problems:
         yield from _problems_of_pairs(rows, catalogue)
     if isinstance(rows, RankingsConfig) and rows.layout == "wide":
         yield from _problems_of_wide(rows, catalogue)
-    if isinstance(rows, RankingsConfig) and rows.layout == "places":
+    if isinstance(rows, RankingsConfig) and rows.layout in ("places", "best-worst"):
         yield from _problems_of_places(rows, catalogue)
 
 

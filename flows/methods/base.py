@@ -32,6 +32,7 @@ from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.sheet_report import BookletRecord, GroupDifferences, ItemFitRecord
 from hushrank.flows.statement.mechanism import CountMechanism, Mechanism
 from hushrank.flows.statement.record import PrivacyRecord
+from hushrank.flows.statement.sentences import who_counts
 from hushrank.privacy.accounting import Spend, decimal_value
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw
@@ -51,9 +52,9 @@ if TYPE_CHECKING:  # a run loads the job of its own kind alone
 Arrays = dict[str, NDArray[Any]]  # arrays by name as they are stored, never of objects
 DESIGN, GROUPS = "input.design", "groups"
 WORDS_OF_QUERY = {
-    Query.PEOPLE: "people",
+    Query.PEOPLE: "{}",
     Query.ANSWERS: "answers",
-    Query.CONTRADICTIONS: "people who contradict themselves",
+    Query.CONTRADICTIONS: "{} who contradict themselves",
 }
 ReductionJob: TypeAlias = (
     "ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings"
@@ -445,8 +446,9 @@ class Calibrated:
         """Counts beside the ranking, what they cost, and how far off they may be, in words."""
         if not self.counts:
             return ""
+        who = who_counts(self.params.names_per_person)
         told = (
-            f"{WORDS_OF_QUERY[query]} to within {one_error(each.law):,}"
+            f"{WORDS_OF_QUERY[query].format(who)} to within {one_error(each.law):,}"
             for query, each in self.counts.items()
         )
         cost = sum(decimal_value(each.spend.epsilon) for each in self.counts.values())

@@ -39,7 +39,7 @@ from hushrank.flows.methods.draws import (
     text_of,
 )
 from hushrank.flows.statement.mechanism import CountMechanism
-from hushrank.flows.statement.sentences import COUNTED
+from hushrank.flows.statement.sentences import counted_text
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.row_weights import SHARE, Counted, norms_add_up
@@ -293,19 +293,16 @@ def noise_of_look(calibration: Calibration, params: PrivacyParams) -> CountNoise
 QUERIES = {  # of the certificate, by the name of the proof
     "people_sensitivity": Restated(
         proof="privacy.private_counts.people_sensitivity",
-        what=COUNTED[Query.PEOPLE],
         entries=lambda _: 1,
         lines=("l1 = numbers", "l2_squared = numbers"),
     ),
     "answers_sensitivity": Restated(
         proof="privacy.private_counts.answers_sensitivity",
-        what=COUNTED[Query.ANSWERS],
         entries=lambda _: 1,
         lines=("l1 = L", "l2_squared = L ** 2"),
     ),
     "contradictions_sensitivity": Restated(
         proof="privacy.private_counts.contradictions_sensitivity",
-        what=COUNTED[Query.CONTRADICTIONS],
         entries=lambda _: 2,
         lines=("l1 = sides", "l2_squared = sides"),
     ),
@@ -315,13 +312,15 @@ QUERIES = {  # of the certificate, by the name of the proof
 def noise_of_query(calibration: Calibration, params: PrivacyParams) -> CountNoise:
     """Noise of a query beside the ranking."""
     restated = QUERIES[calibration.derivation]
+    query = Query(calibration.derivation.removesuffix("_sensitivity"))
     inputs: Inputs = {"numbers": 1}
-    if calibration.derivation == "answers_sensitivity":
+    if query is Query.ANSWERS:
         inputs = {"L": params.max_contributions}
-    elif calibration.derivation == "contradictions_sensitivity":
+    elif query is Query.CONTRADICTIONS:
         inputs = {"sides": sides_of(params)}
     entries = None if restated.entries is None else restated.entries(0)
-    return count_noise(restated.what, entries, restated.formula(inputs), calibration)
+    what = counted_text(query, params.names_per_person)
+    return count_noise(what, entries, restated.formula(inputs), calibration)
 
 
 NAMES = Restated(

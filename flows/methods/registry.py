@@ -6,6 +6,7 @@ Method `auto`, which chooses among those of a family, is of no family and stands
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules, walk_packages
@@ -195,9 +196,20 @@ def calibrate(config: SurveyConfig) -> Calibrated:
     if local:
         return Calibrated(chosen, mechanism)
     params = config.privacy.params()
-    look = calibrate_look(params)
+    with _told_as("look"):
+        look = calibrate_look(params)
     if params.counts is None:
         return Calibrated(chosen, mechanism, look)
     from hushrank.estimation.common.private_counts import calibrate_counts
 
-    return Calibrated(chosen, mechanism, look, calibrate_counts(params))
+    with _told_as("counts"):
+        return Calibrated(chosen, mechanism, look, calibrate_counts(params))
+
+
+@contextmanager
+def _told_as(key: str) -> Iterator[None]:
+    """Name the part of a budget that is too small for noise that a count can hold."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigError(f"privacy.{key}: {error}; raise its share, or epsilon") from None

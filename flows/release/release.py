@@ -260,6 +260,11 @@ class Release(Record):
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
+    @property
+    def count_sentences(self) -> Iterable[str]:
+        """Sentences on counts beside the ranking; empty: there are none."""
+        return self.counts.sentences(self.privacy.names_per_person) if self.counts else ()
+
     def to_json(self) -> str:
         """Strict JSON with keys in a fixed order; keys without content are left out."""
         return "".join(self.json_pieces())
@@ -331,8 +336,7 @@ class Release(Record):
         """Variance of the noise in each released count; None where no noise was added to counts.
 
         Each group's counts have noise of their own, and so have rows of no group where they count.
-        Where groups overlap, or rows have covariates, what is released of the whole is no sum and
-        has noise of its own.
+        Where groups overlap, or rows have covariates, the whole is no sum and has its own noise.
         """
         known = self.privacy.noise_variance if self.stream is None else self.stream.shown_variance
         alone = self.privacy.groups_per_answer is not None or self.effects is not None

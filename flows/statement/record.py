@@ -23,7 +23,13 @@ from hushrank.estimation.common.central_noise import (
 )
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.statement.mechanism import CountMechanism, CountWords, count_statement
-from hushrank.flows.statement.sentences import LOOK_TOOK, Guarantee, PrivacyStatement, number
+from hushrank.flows.statement.sentences import (
+    LOOK_TOOK,
+    Guarantee,
+    PrivacyStatement,
+    number,
+    who_counts,
+)
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.pilot_query import epsilon_of_counts
 from hushrank.privacy.stream_encoder import ONE
@@ -375,15 +381,17 @@ class ContradictionsRecord(Record):
             share_high=round(high, SHARE_DECIMALS),
         )
 
-    @property
-    def sentence(self) -> str:
-        """Say how many contradict themselves, for people."""
+    def sentence(self, who: str) -> str:
+        """Say how many contradict themselves, for people; `who` is the word for those counted.
+
+        Ends of the interval are rounded outwards, so that it holds the true share as printed.
+        """
         pair = self.contradicting.count, self.consistent.count
         share = "an unknown share" if self.share is None else f"about {100 * self.share:.0f} %"
         return (
-            f"Of about {max(sum(pair), 0):,} people with decided answers to one pair twice or more,"
-            f" {share} gave contrary answers about some pair ({100 * self.share_low:.0f} to"
-            f" {100 * self.share_high:.0f} %, with {100 * LEVEL:.0f} %)."
+            f"Of about {max(sum(pair), 0):,} {who} with decided answers to one pair twice or more,"
+            f" {share} gave contrary answers about some pair ({math.floor(100 * self.share_low)} to"
+            f" {math.ceil(100 * self.share_high)} %, with {100 * LEVEL:.0f} %)."
         )
 
 
@@ -392,9 +400,9 @@ class CountsRecord(Record):
 
     Attributes:
         epsilon: epsilon that they took together of the release's, each the same part.
-        people: people with an answer that counts.
+        people: people with an answer that counts; names, where a person may have several.
         answers: answers that count, within the bounds of each person.
-        contradictions: people who contradict themselves, and who do not.
+        contradictions: people, or names, who contradict themselves, and who do not.
     """
 
     epsilon: float
@@ -425,12 +433,11 @@ class CountsRecord(Record):
             found |= {"contradicting": pair.contradicting, "consistent": pair.consistent}
         return {name: each for name, each in found.items() if each is not None}
 
-    @property
-    def sentences(self) -> Iterator[str]:
-        """Yield what was counted, for people."""
-        parts = []
+    def sentences(self, names_per_person: int | None) -> Iterator[str]:
+        """Yield what was counted, for people: where a person may have several names, names."""
+        parts, who = [], who_counts(names_per_person)
         if self.people is not None:
-            parts.append(f"{self.people.about} people gave an answer that counts")
+            parts.append(f"{self.people.about} {who} gave an answer that counts")
         if self.answers is not None:
             parts.append(f"{self.answers.about} answers count")
         if parts:
@@ -438,7 +445,7 @@ class CountsRecord(Record):
             each = ", each with" if len(parts) > 1 else ", with"
             yield f"{text[0].upper()}{text[1:]}{each} {100 * LEVEL:.0f} %."
         if self.contradictions is not None:
-            yield self.contradictions.sentence
+            yield self.contradictions.sentence(who)
 
 
 def record_with_counts(record: PrivacyRecord, params: PrivacyParams) -> PrivacyRecord:

@@ -138,13 +138,23 @@ def _left(rest: Guarantee) -> str:
     return f"{left} was left, and what follows speaks of that."
 
 
-COUNTED = {  # what each query beside the ranking counts
-    Query.PEOPLE: "how many people have an answer that counts",
+_COUNTED = {  # what each query beside the ranking counts
+    Query.PEOPLE: "how many {} have an answer that counts",
     Query.ANSWERS: "how many answers count",
     Query.CONTRADICTIONS: (
-        "how many people contradict themselves, and how many with a repeated pair do not"
+        "how many {} contradict themselves, and how many with a repeated pair do not"
     ),
 }
+
+
+def who_counts(names_per_person: int | None) -> str:
+    """Name what counts of people count: names, where a person may have several."""
+    return "people" if (names_per_person or 1) == 1 else "user names"
+
+
+def counted_text(query: Query, names_per_person: int) -> str:
+    """Say what a query beside the ranking counts."""
+    return _COUNTED[query].format(who_counts(names_per_person))
 
 
 def _count_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
@@ -154,7 +164,8 @@ def _count_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
     """
     if params.counts is None:
         return
-    told = "; ".join(COUNTED[query] for query in params.counts.queries)
+    names = params.names_per_person
+    told = "; ".join(counted_text(query, names) for query in params.counts.queries)
     yield (
         f"Of that, counts beside the ranking took epsilon ="
         f" {number(epsilon_of_counts(params))}, the same part each: {told}. Each number has"

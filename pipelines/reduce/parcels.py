@@ -10,8 +10,8 @@ its splits, and none of any other.
 All of it depends on the key of the reduction: pseudonyms, and which rows are kept. So the next run
 takes the same key, and the name of each parcel is a keyed digest of the splits, with sizes and
 versions of their files, of the settings and of the code's version. A parcel of anything else is
-never found, and one that is damaged, or whose rows are, is made again. The choice of rows is the
-same function of key and rows as in one go, so the counts are the same, to the bit.
+never found, and is deleted; one that is damaged, or whose rows are, is made again. The choice of
+rows is the same function of key and rows as in one go, so the counts are the same, to the bit.
 
 The files have the form of rows that wait on an engine (`WAITING_FILE`), and go with them: once the
 noise is drawn, or the job is given up.
@@ -23,7 +23,7 @@ import hmac
 import pickle
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -45,21 +45,50 @@ from hushrank.transforms.storage.spill_file import WAITING_FILE, Spill, SpillFil
 from hushrank.transforms.storage.split import Split
 
 PARCELS: Final = 128  # a worker that is killed loses one of these
-ROW_BYTES: Final = 32  # of a waiting row, of which the disk must have room for all
+ROW_BYTES: Final = 48  # of a waiting row, or of what it adds to a sum without zeros
 _DIGEST, _SEAL_BYTES = "sha256", 32
 _DIGITS = 32  # of a digest in a file's name
 Steps = Callable[[Spill | None], tuple[beam.DoFn, beam.DoFn]]
 
 
-def has_room(job: Reduction, splits: Sequence[Split]) -> bool:
-    """Whether the disk has room for the waiting rows of all splits; sums take little."""
-    if not job.meets_owners:
+def may_wait(job: Reduction, splits: Sequence[Split], sums: beam.CombineFn | None) -> bool:
+    """Whether disk and memory have room for the parcels of all splits.
+
+    What waits and cannot be taken up is deleted first: parcels of other settings, or all of them.
+
+    Args:
+        job: the reduction.
+        splits: all splits of its input.
+        sums: the function that sums the rows of a parcel; None: they wait.
+    """
+    folder, rows, store = Path(job.confidential), rows_file(job), kept_parcels(job, splits)
+    make_folder(folder)
+    mine = store.names()
+    keep = mine | {rows.name} if any((folder / name).exists() for name in mine) else set()
+    _delete_others(folder, keep)
+    if _has_room(job, sum(split.rows for split in splits), sums):
         return True
-    make_folder(Path(job.confidential))
-    rows = rows_file(job)
+    _delete_others(folder, set())
+    return False
+
+
+def _has_room(job: Reduction, n_rows: int, sums: beam.CombineFn | None) -> bool:
+    """Whether the disk has room for rows or sums, and memory for a dense sum in each worker."""
+    needed, rows = ROW_BYTES * n_rows, rows_file(job)
+    if isinstance(sums, DenseFn):
+        sum_bytes = sums.cells(sums.create_accumulator()).nbytes
+        if job.engine.workers_within(job.memory_limit) * sum_bytes > job.memory_limit // 2:
+            return False
+        needed = min(needed, PARCELS * sum_bytes)
     there = rows.stat().st_size if rows.exists() else 0
-    free = there + shutil.disk_usage(job.confidential).free
-    return free >= ROW_BYTES * sum(split.rows for split in splits)
+    return there + shutil.disk_usage(job.confidential).free >= needed
+
+
+def _delete_others(folder: Path, keep: Set[str]) -> None:
+    """Delete all files that wait, but those of these names."""
+    for path in folder.glob(f".{WAITING_FILE}.*"):
+        if path.name not in keep:
+            path.unlink(missing_ok=True)
 
 
 def kept_parcels(job: Reduction, splits: Sequence[Split]) -> Store:
@@ -156,9 +185,16 @@ class Store:
     def _seal(self, number: int, packed: bytes) -> bytes:
         return hmac.digest(self.key, b"%d|" % number + packed, _DIGEST)
 
+    def names(self) -> set[str]:
+        """Names of the files of all parcels."""
+        return set(map(self._name, range(PARCELS)))
+
+    def _name(self, number: int) -> str:
+        digits = hmac.digest(self.key, b"parcel %d" % number, _DIGEST).hex()[:_DIGITS]
+        return f".{WAITING_FILE}.{digits}"
+
     def _path(self, number: int) -> str:
-        name = hmac.digest(self.key, b"parcel %d" % number, _DIGEST).hex()[:_DIGITS]
-        return f"{self.folder}/.{WAITING_FILE}.{name}"
+        return f"{self.folder}/{self._name(number)}"
 
 
 class ReadParcels(beam.PTransform):

@@ -135,9 +135,10 @@ def run(job: Job) -> None:
     """
     kind, splits = _planned(job)
     if job.resumes:
-        from hushrank.pipelines.reduce.parcels import has_room
+        from hushrank.pipelines.reduce.parcels import may_wait
 
-        job = replace(job, resumes=has_room(job, splits))
+        sums = None if kind.meets_owners else kind.combine()
+        job = replace(job, resumes=may_wait(job, splits, sums))
         kind = kind_of(replace(job, heads=None))
     with counted(splits):
         execute(job, lambda pipeline, spill: _add(pipeline, kind, splits, spill))

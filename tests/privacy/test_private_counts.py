@@ -163,7 +163,7 @@ def test_an_interval_holds_the_true_number(true, scale):
     assert binomtest(held, runs, 0.95, "less").pvalue > FALSE_POSITIVE_RATE
 
 
-@pytest.mark.parametrize(("contrary", "consistent"), [(7, 93), (60, 20), (0, 40), (2, 1)])
+@pytest.mark.parametrize(("contrary", "consistent"), [(7, 93), (60, 20), (0, 40), (2, 1), (0, 1)])
 def test_the_interval_of_the_share_holds_the_true_share(contrary, consistent):
     law, runs = NoiseLaw(NoiseKind.LAPLACE, 6.0), 1_000
     random = np.random.default_rng(contrary)
@@ -173,5 +173,6 @@ def test_the_interval_of_the_share_holds_the_true_share(contrary, consistent):
         noise = random.geometric(p, 2) - random.geometric(p, 2)
         seen = share_of_contradicting(np.array([contrary, consistent]) + noise, law)
         low, high = seen.interval()
+        assert seen.share is None or low <= seen.share <= high
         held += low <= contrary / (contrary + consistent) <= high
     assert binomtest(held, runs, 0.95, "less").pvalue > FALSE_POSITIVE_RATE

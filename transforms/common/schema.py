@@ -53,6 +53,7 @@ NUMBERS = {  # roles of numbers
 WIDE_RANK = "wide rank"  # the role of an item's own column in a table of rankings
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
 PLACE = "places"  # the role of a column for a place, whose cells name the item there
+BEST, WORST, SHOWN = "best", "worst", "shown"  # of a choice of the best and the worst of a set
 PAIR = "pairs"  # the role of a column for a pair of items, whose cells name the one that won
 LEFT_ITEM, RIGHT_ITEM, CHOICE = "left item", "right item", "choice"  # columns of such cells' rows
 OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
@@ -472,7 +473,7 @@ def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
 
 
 def _type_problem(role: str, type_: pa.DataType) -> str | None:
-    if role in (WIDE_ITEM, WIDE_RANK, PLACE, PAIR) and pa.types.is_null(type_):
+    if role in (WIDE_ITEM, WIDE_RANK, PLACE, BEST, WORST, SHOWN, PAIR) and pa.types.is_null(type_):
         return None  # nobody answered this item or pair, or ranked it, or named an item here
     if pa.types.is_dictionary(type_):
         return _type_problem(role, type_.value_type)

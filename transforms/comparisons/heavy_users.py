@@ -113,9 +113,11 @@ def bound_heavy_users(
     tally = {"rows_with_owner": n_rows, "conflicting_rows": 0, "duplicate_rows": 0}
     tally["owners"] = len(owners) + int(np.count_nonzero(_starts(remaining)))
     within = _within(remaining, bounds)
+    if admit is not None:
+        within = within.where(admit(within.rows))
     if bounds.contradictions:
         tally |= tally_of_contradictions(within.rows)
-    yield _kept(within if admit is None else within.where(admit(within.rows)), bounds, tally)
+    yield _kept(within, bounds, tally)
 
 
 def _settled(

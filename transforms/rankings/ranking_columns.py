@@ -19,13 +19,16 @@ from numpy.typing import NDArray
 
 from hushrank.transforms.common.encode import Mask
 from hushrank.transforms.common.schema import (
+    BEST,
     CONTEST,
     LENGTH,
     OUTCOME,
     PLACE,
     RANK,
     RANKING,
+    SHOWN,
     WIDE_RANK,
+    WORST,
     ByRole,
     by_distinct,
     is_text,
@@ -372,12 +375,12 @@ class BestWorstColumns(ByRole):
             ("user", self.user),
             (CONTEST, self.contest),
             ("epsilon", self.epsilon),
-            (PLACE, self.best),
-            (PLACE, self.worst),
+            (BEST, self.best),
+            (WORST, self.worst),
         ]
         found = [(role, name) for role, name in chosen if name is not None]
         of_features = _roles_of_features(self.features)
-        return [*found, *of_features, *((PLACE, name) for name in self.shown)]
+        return [*found, *of_features, *((SHOWN, name) for name in self.shown)]
 
 
 # Forms of a table in which a row is a ranking.

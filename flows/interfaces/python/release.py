@@ -10,8 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from hushrank.flows.config.language import Language
 from hushrank.flows.display import ranking_table
-from hushrank.flows.errors import ConfigError
+from hushrank.flows.errors import ConfigError, require
 from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.interfaces.python.configuration import PathLike
 from hushrank.flows.interfaces.python.table import Table, ranking_html
@@ -361,13 +362,20 @@ class Release:
         return load_certificate(self.folder)
 
     @plainly
-    def report(self) -> Report:
+    def report(self, *, language: str | None = None) -> Report:
         """The whole page with figures, privacy statement and budget, which a notebook shows.
 
+        Args:
+            language: `en`, `de`, `es`, `fr` or `pt`: draw the page again in this language, without
+                earlier releases; None: the file that the run wrote.
+
         Raises:
-            ConfigError: the file is not there any more.
+            ConfigError: the file is not there any more, the language is another, or the extra
+                `languages` is not installed.
         """
         path = self.folder / REPORT
+        if language is not None:
+            return Report(path, _page_in(self.record, self.balance, language))
         try:
             return Report(path, read_whole(path, MostBytes.RELEASE).decode())
         except OSError as error:
@@ -383,7 +391,7 @@ class Release:
             console.print(self.record.look.seen, markup=False, highlight=False, soft_wrap=True)
         console.print(self.verdict, markup=False, highlight=False, soft_wrap=True)
         console.print(ranking_table(self.record))
-        for told in () if self.record.counts is None else self.record.counts.sentences:
+        for told in self.record.count_sentences:
             console.print(told, markup=False, highlight=False, soft_wrap=True)
         return text.getvalue().rstrip()
 
@@ -391,11 +399,23 @@ class Release:
         return ranking_html(self.record)
 
 
+def _page_in(record: Record, balance: Balance | None, language: str) -> str:
+    from hushrank.flows.report.page import render_report
+
+    known = {each.value: each for each in Language}
+    if language not in known:
+        rule = f"must be {', '.join(known)} or None"
+        raise ConfigError(f"language: {rule}, got {language!r}")
+    if known[language] is not Language.ENGLISH:
+        require("languages", f"language {language}")
+    return render_report(record, balance, language=known[language])
+
+
 class Report:
     """The page of a release.
 
     Attributes:
-        path: the file.
+        path: the file that the run wrote.
         html: text of the page; it loads nothing from outside.
     """
 

@@ -45,7 +45,8 @@ def ranking_html(release: Release) -> str:
     lines = list(zip(release.places(), release.ranking, strict=True))
     rows = "".join(_row(release, axis, decimals, place, line) for place, line in lines[:MOST_BARS])
     more = len(lines) - MOST_BARS
-    notes = [certainty(release), f"{more:,} more items in .ranking" if more > 0 else ""]
+    more_items = f"{more:,} more items in .ranking" if more > 0 else ""
+    notes = (*release.count_sentences, certainty(release), more_items, *release.warnings)
     privacy = release.privacy
     about = f"{release.name}, {release.day}, method {release.method}, epsilon {privacy.epsilon:g}"
     if not release.safe:
@@ -55,14 +56,13 @@ def ranking_html(release: Release) -> str:
         f'<th scope="col" {_CELL}>{_safe(text)}</th>' if text else _NO_WORDS for text in names
     )
     caption = f"Ranking of {release.name}, {WORDS[release.scale].first} first"
-    counted = () if release.counts is None else release.counts.sentences
     seen = "" if release.look is None else f"<p><small>{_safe(release.look.seen)}</small></p>"
     return (
         f"<div>{seen}<p><b>{_safe(verdict(release))}</b></p>"
         f'<table style="border-collapse:collapse"><caption {_CELL}>{_safe(caption)}</caption>'
         f"<thead><tr>{head}</tr></thead>"
         f"<tbody>{rows}</tbody></table>"
-        + "".join(f"<p>{_safe(note)}</p>" for note in (*counted, *notes, *release.warnings) if note)
+        + "".join(f"<p>{_safe(note)}</p>" for note in notes if note)
         + f"<p><small>{_safe(about)}</small></p></div>"
     )
 

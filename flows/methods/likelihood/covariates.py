@@ -81,11 +81,6 @@ class ReleasedEffects(ReleasedRecord):
         )
 
 
-def has_covariates(config: SurveyConfig | Sections) -> bool:
-    """Whether the job names covariates."""
-    return bool(config.comparisons.covariates)
-
-
 def calibrate(config: SurveyConfig) -> EffectMechanism:
     """Noise inside the optimisation, noise that covers rounding, and that of the information."""
     params, ties = config.privacy.params(), config.comparisons.ties

@@ -137,7 +137,7 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
 
     def calibrate(self, config: SurveyConfig) -> ScoreMechanism | EffectMechanism:
         """Noise inside the optimisation, the ridge, noise that covers rounding, and exposures'."""
-        if covariates.has_covariates(config):
+        if config.comparisons.covariates:
             return covariates.calibrate(config)
         stated, ties = config.privacy.public_graph_statement, config.comparisons.ties
         whole = config.privacy.params()
@@ -268,9 +268,7 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
         """
         params, n_items = config.privacy.params(), len(config.items.catalogue.names)
         usual = params.private and params.noise is NoiseKind.LAPLACE
-        special = (
-            covariates.has_covariates(config) or params.weighted or config.privacy.public_graph
-        )
+        special = config.comparisons.covariates or params.weighted or config.privacy.public_graph
         if not usual or special or not 2 <= n_items <= MOST_DENSE_ITEMS:
             return 0.0
         change = gradient_sensitivity(loss_bounds(link_named(config.model.link)), params, n_items)
@@ -279,7 +277,7 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
     def simulated(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Wins of a simulated survey; covariates have no effect there."""
         exact = super().simulated(config, survey, replicate)
-        if not covariates.has_covariates(config):
+        if not config.comparisons.covariates:
             return exact
         return covariates.simulated(exact["counts"], config)
 

@@ -351,9 +351,10 @@ def _of_mean_places(survey: PlannedSurvey, length: int) -> float:
 
 
 def longest_of(config: SurveyConfig) -> int:
-    """Most items of a ranking that counts."""
-    n_items = len(config.items.catalogue.names)
-    return min(config.rankings.max_length or n_items, n_items)
+    """Most items of a ranking that counts; a set of best-worst has no more than columns of it."""
+    rankings, n_items = config.rankings, len(config.items.catalogue.names)
+    columns = len(rankings.columns.shown or ()) or n_items
+    return min(rankings.max_length or n_items, n_items, columns)
 
 
 def _below(config: SurveyConfig) -> int | None:

@@ -182,6 +182,11 @@ def test_files_and_folders_of_somebody_else_stay_in_the_commit(folder, tmp_path)
     git(folder, "fsck", "--strict")
 
 
+def said_of_anchors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged of the anchor, and not by threads of other tests."""
+    return [each.message for each in caplog.records if each.name == git_anchor.__name__]
+
+
 def test_the_repository_signs_and_pushes_as_it_is_set(folder, guards, tmp_path, caplog):
     program = tmp_path / "sign"
     program.write_text(
@@ -199,10 +204,10 @@ def test_the_repository_signs_and_pushes_as_it_is_set(folder, guards, tmp_path, 
     guards.anchor.put(*head(2))
     assert (folder / "pushed").read_text() == git(folder, "rev-parse", "HEAD")
     assert "gpgsig -----BEGIN PGP SIGNATURE-----" in git(folder, "cat-file", "commit", "HEAD")
-    assert not caplog.messages
+    assert not said_of_anchors(caplog)
     hook.write_text("echo no route >&2; exit 3\n")
     guards.anchor.put(*head(3))
-    (told,) = caplog.messages
+    (told,) = said_of_anchors(caplog)
     assert f"the hook {hook} failed (no route). The line is committed" in told
     assert lines(folder) == 3
 

@@ -230,4 +230,4 @@ def test_groups_keep_what_the_ranking_of_all_together_does_not_say():
     assert probabilities == [""] * len(said) + ["0.250000"] * len(said)
     (table,) = re.findall(r'<table class="brief">.*?</table>', render_report(grouped), re.DOTALL)
     head, *lines = table.split("<tr")[1:]
-    assert {line.count("<td>") for line in lines} == {head.count("<th ")}
+    assert {line.count("<td") for line in lines} == {head.count("<th ")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from hushrank.flows.report.languages import Translator, catalogue_of
 from hushrank.flows.report.page import render_report
 from hushrank.flows.run.job import check_places
 from hushrank.transforms.common import extras
+from hushrank.verifier import verify_release
 from tests.flows.conftest import Survey
 from tests.flows.forgeries import run
 from tests.flows.honest_releases import honest
@@ -81,6 +83,32 @@ def test_every_sentence_of_a_survey_s_page_is_translated(kind: str, tmp_path: Pa
         assert f'<html lang="{language}"' in page
         assert re.findall(r'<span lang="en">(.*?)</span>', page) == [], language
         assert ENGLISH_WORDS.findall(words_of(page)) == [], language
+
+
+@pytest.mark.parametrize("kind", FULL)
+def test_the_verifier_reads_the_numbers_of_a_translated_page(kind: str, tmp_path: Path):
+    """And it says that it does not judge the sentences of a translation."""
+    honest(kind, tmp_path)
+    files = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.*")}
+    release, document = released(tmp_path), json.loads(files["release.json"])
+    labels = [f"GPT-{number}.5" for number in range(len(release.ranking))]
+    lines = [replace(line, label=each) for line, each in zip(release.ranking, labels, strict=True)]
+    release = release.model_copy(update={"ranking": tuple(lines)})
+    for line, label in zip(document["ranking"], labels, strict=True):
+        line["label"] = label
+    del files["ranking.csv"], files["release.json"]  # which have no labels
+    for language in Language:
+        page = render_report(release, language=language)
+        number = '<td class="number">'
+        assert number in page
+        for forged in (False, True):
+            shown = page.replace(number, f"{number}9") if forged else page
+            say = verify_release.Findings()
+            documents = {**files, "report.html": shown.encode()}
+            verify_release.check_report(documents, document, say)
+            assert say.good is not forged, (language, say.lines)
+            told = any("is a translation" in text for state, text in say.lines if state == "open")
+            assert told is (language is not Language.ENGLISH)
 
 
 @pytest.mark.parametrize("language", OTHERS)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import load_config
@@ -141,6 +142,7 @@ def test_an_export_is_ranked_and_its_intervals_hold(shape: str, here: Path):
         assert line.high_all - line.low_all < 0.4, line.item
     assert release.ranking[0].item == "Tea"
     assert "Water" in (here / "out" / "report.html").read_text(encoding="utf-8")
+    assert release.privacy.parameters["longest_ranking"] == SHOWN  # noise for sets, not for lists
 
 
 def test_a_file_of_ranks_says_the_same(here: Path):
@@ -168,11 +170,29 @@ def test_init_does_not_take_the_order_of_display_for_a_ranking(
     make, columns = SHAPES[shape]
     make()
     assert command("init", "sets.csv", "--out", "job.yaml")[0] == 0
-    text = Path("job.yaml").read_text()
-    assert "layout: best-worst" in text
-    assert f"best: {columns['best']}" in text
-    assert f"shown: [{', '.join(columns['shown'])}]" in text
-    assert "ties: random" in text
+    found = yaml.safe_load(Path("job.yaml").read_text())["input"]
+    assert (found["layout"], found["ties"]) == ("best-worst", "random")
+    assert {each: found["columns"][each] for each in ("best", "worst", "shown")} == {
+        each: columns[each] for each in ("best", "worst", "shown")
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"items__names": [*ITEMS, "NA"]}, "an item is named NA, which means an empty cell"),
+        ({"input__columns__best": "Best"}, "Correct input.columns.best, or the line"),
+        ({"input__columns__shown": ["alt_1", "alt_9"]}, "Correct input.columns.shown, or the line"),
+    ],
+)
+def test_what_the_file_does_not_allow_is_named(
+    here: Path, command: Callable[..., tuple[int, str]], change: dict[str, object], told: str
+):
+    with_names()
+    survey = job(here, **SHAPES["names"][1]).set(**change)
+    code, said = command("validate", survey.config)
+    assert code != 0
+    assert told in " ".join(said.split())
 
 
 @pytest.mark.parametrize(

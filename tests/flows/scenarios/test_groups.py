@@ -94,7 +94,7 @@ def test_every_group_and_the_whole_are_ranked_and_epsilon_is_paid_once(grouped, 
     )
     report = (grouped.output / "report.html").read_text()
     assert "Ranking by group" in report
-    assert all(f'<summary translate="no">{name}</summary>' in report for name in boards)
+    assert all(f">{name}</summary>" in report for name in boards)
 
 
 @pytest.mark.parametrize("distinct", [False, True])
@@ -161,7 +161,7 @@ def test_groups_are_part_of_the_job(grouped):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"method": "perturbed-mle"}, "groups: needs a method that releases counts"),
+        ({"method": "perturbed-mle"}, "groups: with method: perturbed-mle"),
         ({"groups__values": ["en"]}, "groups.values: one group is the whole"),
         ({"groups__values": ["en", "en"]}, "groups.values: group en occurs 2 times"),
         ({"groups__column": "item_i"}, "groups.column: item_i is input.columns.left already"),

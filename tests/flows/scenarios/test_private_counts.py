@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushrank as hr
-from hushrank.flows.methods.registry import load_config
+from hushrank.flows.methods.registry import calibrate, load_config
 from hushrank.flows.release.release import load_release
 from hushrank.flows.statement.record import CountsRecord
 from tests.flows.conftest import Survey
@@ -75,7 +75,8 @@ def test_each_number_is_near_the_true_one_and_told_and_verified(counted, command
     assert release.privacy.epsilon == 6.0
     assert "counts beside the ranking took epsilon = 3, " in " ".join(release.privacy.statement)
     page = (counted.output / "report.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
-    for sentence in counts.sentences:
+    assert len([*release.count_sentences]) == 2
+    for sentence in release.count_sentences:
         assert sentence in printed
         assert sentence in page
     assert "Spent epsilon 6.00" in printed
@@ -135,6 +136,29 @@ def test_nothing_that_leaves_the_confidential_folder_holds_the_exact_number(coun
         assert f"{PEOPLE:,}" not in text, where
 
 
+def test_where_people_may_have_several_names_all_places_say_names(counted, command):
+    printed, counts = ran(counted.set(privacy__names_per_person=3), command)
+    scales = [number.noise_scale for number in counts.numbers.values()]
+    assert scales == pytest.approx([3.0, 6.0, 6.0, 6.0])
+    release = load_release(counted.output / "release.json")
+    page = (counted.output / "report.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
+    told = [*release.count_sentences, "user names who contradict themselves to within 18"]
+    assert f"about {counts.people.count:,}" in told[0].lower()
+    for number, name in zip(told, ("user names gave", "user names with", "within 18"), strict=True):
+        assert name in number
+        assert "people" not in number
+        assert number in printed
+    for sentence in release.count_sentences:
+        assert sentence in page
+    statement = " ".join(release.privacy.statement)
+    certificate = (counted.output / "certificate.json").read_text()
+    for text in ("how many user names have an answer", "how many user names contradict"):
+        assert text in statement
+        assert text in certificate
+    code, verified = command("verify", counted.output)
+    assert code == 0, verified
+
+
 def test_a_plan_and_validate_tell_the_price(counted, command):
     for name in ("validate", "plan"):
         code, printed = command(name, counted.config, *(("--people", "500") * (name == "plan")))
@@ -155,6 +179,8 @@ def test_a_plan_and_validate_tell_the_price(counted, command):
         ({"privacy__epsilon": None, "privacy__rho": 0.1, "privacy__noise": "gaussian"},
          "counts: takes a share of epsilon, and rho is given instead"),
         ({"privacy__look": 0.5}, "leaves no epsilon for the ranking"),
+        ({"privacy__counts": 1e-19}, "privacy.counts: epsilon 3e-19 is too small"),
+        ({"privacy__counts": None, "privacy__look": 1e-19}, "privacy.look: epsilon 6e-19 is too"),
         ({"input": {"kind": "rankings", "paths": ["answers.parquet"]}, "method": "borda"},
          "contradictions is for comparisons, got kind: rankings"),
     ],
@@ -162,5 +188,5 @@ def test_a_plan_and_validate_tell_the_price(counted, command):
 def test_what_cannot_be_counted_is_refused_by_name(counted, changes, message):
     counted.set(**changes)
     with pytest.raises(hr.ConfigError) as refused:
-        load_config(counted.config)
+        calibrate(load_config(counted.config))
     assert message in " ".join(str(refused.value).split())

@@ -194,7 +194,7 @@ MISTAKES = [
     ),
     (
         {**PAIRS, "input__layout": "pairs", "input__columns": {"user": "u"}},
-        "input.columns.user: belongs to layout: long or list or wide or places; remove",
+        "input.columns.user: belongs to layout: long or list or wide or places or best-worst;",
     ),
     (
         {**PAIRS, "input__layout": "pairs", "privacy__already_private": True, "privacy__pairs": 1,

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.flows import reading
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.reading import ReadingError
 from hushrank.pipelines.engine import runner
 from hushrank.pipelines.reduce import reduce
+from hushrank.transforms.engine import in_process
 from tests.flows.conftest import Survey, answers
 from tests.pipelines.broken_off import run_noting
 
@@ -132,6 +136,33 @@ def test_a_mistake_in_the_input_leaves_nothing(many, command, reads):
     assert code == 2
     assert "waits in" not in printed
     assert waiting(many) == []
+
+
+def test_a_full_disk_gets_its_room_back(many, command, reads):
+    reads(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "work"))
+    code, printed = command("run", many.config, "--direct")
+    assert code == 1
+    assert f"work: {os.strerror(errno.ENOSPC)}" in printed
+    assert "waits in" not in printed
+    assert waiting(many) == []
+    assert events(many) == ["open", "reserve", "cancel"]
+
+
+@pytest.mark.parametrize(("number", "told"), [(errno.ENOSPC, OSError), (errno.EIO, ReadingError)])
+def test_the_process_that_reads_tells_of_a_full_disk_and_quotes_no_row(
+    monkeypatch, tmp_path, number, told
+):
+    def fail(_: Any) -> None:
+        raise OSError(number, "of row 7")
+
+    monkeypatch.setattr(reduce, "run", fail)
+    monkeypatch.setattr(runner, "does_without_beam", lambda _: False)
+    monkeypatch.setattr(in_process, "is_chosen", lambda: False)
+    job: Any = SimpleNamespace(confidential=str(tmp_path), engine=runner.HERE)
+    with pytest.raises(told) as failure:
+        reading._reduce(job)
+    assert str(tmp_path) in str(failure.value)
+    assert "row 7" not in str(failure.value)
 
 
 def test_changed_rows_are_another_job_and_count_anew(many, command, reads):

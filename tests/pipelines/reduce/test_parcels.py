@@ -18,6 +18,7 @@ from hushrank.pipelines.engine import runner
 from hushrank.pipelines.engine.runner import Engine, Runner, may_resume
 from hushrank.pipelines.reduce import parcels, reduce
 from hushrank.pipelines.reduce.kind import rows_file
+from hushrank.pipelines.reduce.reduce import kind_of
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.storage.files import FileFormat, Service, list_files
@@ -158,8 +159,11 @@ def other_columns(job: Any) -> Any:
 )
 def test_parcels_of_anything_else_are_not_taken(kept, change: Callable[[Any], Any]):
     job, _ = kept
-    other = change(job)
+    other, before = change(job), set(waiting(job))
+    size = rows_file(job).stat().st_size
     assert len(run_noting(other)) == len(other.files)
+    assert set(waiting(other)) & before <= {rows_file(job)}, "nobody takes them up"
+    assert rows_file(other).stat().st_size < 1.5 * size, "rows of the others are there, too"
     fresh = dataclasses.replace(other, confidential=f"{job.confidential}-fresh", resumes=False)
     run_noting(fresh)
     assert results(other.confidential) == results(fresh.confidential)
@@ -188,11 +192,28 @@ def test_where_the_disk_has_no_room_for_all_rows_none_has_a_name(tmp_path, monke
         assert len(waiting(each)) == files
 
 
+def test_a_sum_for_each_worker_stays_within_memory(tmp_path, monkeypatch):
+    """Without parcels all workers add to one sum."""
+    (_, _, counted, *_) = jobs_of_many_files(tmp_path)
+    counted = dataclasses.replace(counted, resumes=True)
+    run_noting(counted)
+    assert len(waiting(counted)) == FILES
+    found = results(counted.confidential)
+    workers = Engine.workers_within
+    monkeypatch.setattr(Engine, "workers_within", lambda *_: 1 << 30)
+    kind = kind_of(counted)
+    assert not parcels.may_wait(counted, kind.splits(None), kind.combine())
+    assert waiting(counted) == []
+    monkeypatch.setattr(Engine, "workers_within", workers)
+    assert len(run_noting(counted)) == FILES
+    assert results(counted.confidential) == found
+
+
 def test_thousands_of_splits_are_few_parcels(kept, monkeypatch):
     job, found = kept
     monkeypatch.setattr(parcels, "PARCELS", 3)
     assert len(run_noting(job)) == FILES
-    assert len(waiting(job)) == FILES + 1 + 3
+    assert len(waiting(job)) == 1 + 3
     assert results(job.confidential) == found
 
 

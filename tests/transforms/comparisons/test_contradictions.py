@@ -83,12 +83,12 @@ def test_what_counts_is_looked_at_in_slices_and_whole_alike(ties, rows_at_once):
         columns = random.integers(0, 4, 60), left, right, random.integers(-1, 2, 60)
         rows = owned(list(zip(*map(np.ndarray.tolist, columns), strict=True)), ties)
         bounds = Bounds(n_items=3, ties=ties, max_contributions=4, contradictions=True)
-        whole = bound_bucket(rows, bounds, HASH).tally
-        parts = list(
-            bound_heavy_users(lambda rows=rows: iter([rows]), len(rows), bounds, HASH, rows_at_once)
-        )
-        for name in (CONTRADICTING, CONSISTENT):
-            assert sum(part.tally.get(name, 0) for part in parts) == whole[name]
+        for admit in (None, lambda rows: rows.outcome > 0):
+            whole = bound_bucket(rows, bounds, HASH, admit).tally
+            pieces = lambda rows=rows: iter([rows])  # noqa: E731
+            parts = list(bound_heavy_users(pieces, len(rows), bounds, HASH, rows_at_once, admit))
+            for name in (CONTRADICTING, CONSISTENT):
+                assert sum(part.tally.get(name, 0) for part in parts) == whole[name]
+            assert whole[CONTRADICTING] + whole[CONSISTENT] <= whole["owners"]
         unasked = bound_bucket(rows, replace(bounds, contradictions=False), HASH).tally
         assert CONTRADICTING not in unasked
-        assert whole[CONTRADICTING] + whole[CONSISTENT] <= whole["owners"]

@@ -333,6 +333,16 @@ def test_a_notebook_shows_bars_and_loads_nothing(here: None, job: dict[str, Any]
     assert pa.table(release).column_names == release.ranking.column_names
 
 
+def test_the_report_is_drawn_again_in_another_language(here: None, job: dict[str, Any]):
+    release = hr.rank(TABLE, **job)
+    written = release.report()
+    assert '<html lang="en"' in written.html
+    assert '<html lang="de"' in release.report(language="de").html
+    assert release.report().html == written.path.read_text(encoding="utf-8") == written.html
+    with pytest.raises(hr.ConfigError, match="language: must be en, de, es, fr, pt or None"):
+        release.report(language="it")
+
+
 def test_inspecting_shows_numbers_only_on_request(
     here: None, job: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ):
