@@ -83,6 +83,7 @@ from hushrank.transforms.common.plain_text import short
 from hushrank.transforms.common.schema import Ties
 
 Tell = Callable[[str], None]
+FEW_OF_EFFECTS = 20  # simulated surveys where effects of covariates are estimated as well
 FEWEST_OF_MANY = 1  # simulated surveys of very many items in groups
 
 
@@ -466,6 +467,8 @@ def world_to_plan(config: SurveyConfig, request: PlanRequest, world: World) -> W
         ConfigError: the request breaks a rule.
     """
     world = world_of(config, world, request.zipf, request.exposures)
+    if world.replicates is None and _is_slow(config):
+        world = replace(world, replicates=FEW_OF_EFFECTS)
     if request.ties is not None:
         world = with_ties(config, world, request.ties)
     if not request.activity:
@@ -473,6 +476,12 @@ def world_to_plan(config: SurveyConfig, request: PlanRequest, world: World) -> W
     if config.input.kind != "comparisons" or config.privacy.unit is not Unit.USER:
         raise ConfigError("--activity: needs comparisons and unit: user; remove it")
     return replace(world, activity=activity_of(request.activity))
+
+
+def _is_slow(config: SurveyConfig) -> bool:
+    """Whether it takes longer to rank a simulated survey than to draw it."""
+    few = len(config.items.catalogue.names) <= MOST_SIMULATED
+    return few and config.input.kind == "comparisons" and bool(config.comparisons.covariates)
 
 
 def _needed(
