@@ -11,7 +11,7 @@ mu flat, its estimate mu' = M sum A_g x_g and M = (sum A_g)^-1, given t ([M83], 
 t has a half-Cauchy prior of the scores' own scale and is integrated out on a grid, weighed by how
 well it explains all noisy counts: so errors hold what is not known of t. Nothing is divided by an
 I_g, so a group that says nothing has the scores of the others and an error of their differences;
-mu has a standard deviation of SHARED units before anything is known of it.
+mu has a standard deviation of `shared` units before anything is known of it.
 
 Noisy counts say less of scores that lie far apart than of equal ones, and a group of few rows may
 have either. So its evidence is not taken at one value but is the mean over DRAWS scores of the
@@ -146,7 +146,7 @@ SPREADS = 0.02, 8.0  # the least t but 0 and the largest, in scales of the score
 ROUNDS = 8
 STAYS = 0.01  # largest step, in units, at which scores count as found
 LONGEST_STEP = 1.5  # units
-SHARED = 6.0  # units: standard deviation of mu, before anything is known of it
+SHARED = 6.0  # units
 KEPT = 0.8
 ENDS_MISSED = 0.6 * LEVEL  # chance to miss best items and worst ones; a normal law's is beside
 DRAWS, MOST_OFF = 16, 2.0  # draws of scores, at most so many units from their mean along an axis
@@ -196,7 +196,12 @@ class _Posterior:
 
 
 def pool(
-    groups: Sequence[EvidenceAt], start: Floats, *, unit: float = 1.0, reach: float = np.inf
+    groups: Sequence[EvidenceAt],
+    start: Floats,
+    *,
+    unit: float = 1.0,
+    reach: float = np.inf,
+    shared: float = SHARED,
 ) -> Pooled:
     """Estimate the scores of each group from the noisy counts of all.
 
@@ -205,6 +210,7 @@ def pool(
         start: scores of the whole, shape (n,).
         unit: a difference of scores that is far from nothing and not unusual.
         reach: no score is further from 0.
+        shared: standard deviation of mu, in units, before anything is known of it.
 
     Raises:
         ValueError: fewer than 2 groups.
@@ -219,7 +225,7 @@ def pool(
     normal = np.concatenate([normal, -normal])
     around = at[:, np.newaxis]  # the scores that evidence is the mean of, shape (groups, draws, n)
     for _ in range(ROUNDS):
-        found, _, _ = _posteriors(_seen(groups, around), at, unit, FEW)
+        found, _, _ = _posteriors(_seen(groups, around), at, unit, shared, FEW)
         step = np.clip([each.mean for each in found] - at, -LONGEST_STEP * unit, None)
         step = np.minimum(step, LONGEST_STEP * unit)
         at = at + step
@@ -229,7 +235,7 @@ def pool(
         if np.abs(step).max() <= STAYS * unit:
             break
     seen = _seen(groups, around)
-    found, spread, scale = _posteriors(seen, at, unit, MANY)
+    found, spread, scale = _posteriors(seen, at, unit, shared, MANY)
     apart = spread / (spread + scale / 2)
     estimates = tuple(
         _estimate(each, (1 - each.own) * apart, evidence.higher, reach)
@@ -281,7 +287,7 @@ def _along_axes(normal: Floats, covariance: Floats, most: float) -> Floats:
 
 
 def _posteriors(
-    evidence: Sequence[_Seen], at: Floats, unit: float, n_spreads: int
+    evidence: Sequence[_Seen], at: Floats, unit: float, shared: float, n_spreads: int
 ) -> tuple[list[_Posterior], float, float]:
     """Posterior of each group, mean of t, and the scores' own scale."""
     n = at.shape[1]
@@ -293,7 +299,7 @@ def _posteriors(
         _point(each.pull, axes) + _times(info, _point(scores, axes))
         for each, info, scores in zip(evidence, informations, at, strict=True)
     ]
-    least = 1 / (SHARED * unit) ** 2
+    least = 1 / (shared * unit) ** 2
     scale = _scale(informations, at, unit, least)
     spreads = scale * np.concatenate([[0.0], np.geomspace(*SPREADS, n_spreads)])
     known = [_Known.of(info, total) for info, total in zip(informations, sums, strict=True)]

@@ -8,10 +8,12 @@ covariate. What the other groups say of mu, with t^2 on top, stands beside what 
 say, as if it were an observation of beta_g of that variance ([M83]). A group of few rows so has
 about the effects of the others, with an error that says how much groups differ; a large one has its
 own. t has a half-Cauchy prior of scale `USUAL` and is integrated out on a grid, weighed by how well
-it explains the effects of all groups.
+it explains the effects of all groups. This is done twice. Estimates are means of what each group's
+own fit gives, which noise cannot move far. Intervals rest on values without any penalty alone, and
+only on those that stand clear of their noise.
 
-Scores of a group. What its equations say of scores, whatever its effects are, goes into partial
-pooling like the evidence of counts (`estimation.common.pooling`).
+Scores of a group. Its net wins at its estimated effects, whose errors are more noise in them, go
+into partial pooling like the evidence of counts (`estimation.common.pooling`).
 
 References:
     [M83] Morris. Parametric empirical Bayes inference. 1983.
@@ -20,13 +22,13 @@ References:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from hushrank.estimation.common.links import LOGISTIC, Floats, score_differences
-from hushrank.estimation.common.pooling import Evidence, Pooled, pool
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.pooling import Pooled, pool
 from hushrank.estimation.comparisons.covariate_effects import (
     EffectEstimates,
     Errors,
@@ -35,11 +37,32 @@ from hushrank.estimation.comparisons.covariate_effects import (
     worlds_of,
 )
 from hushrank.estimation.comparisons.covariate_mle import CovariateMle, CovariateRelease
-from hushrank.estimation.comparisons.net_wins import SINGULAR, fit_net_wins
+from hushrank.estimation.comparisons.net_wins import (
+    NetWins,
+    evidence_of_net_wins,
+    fit_net_wins,
+)
+
+Known = tuple[Floats, Floats]  # values and variances, or means and precisions, of shape (q,)
 
 USUAL = 0.5  # log odds: usual size of differences between effects of groups
 REACH = 2.12  # standard deviations that a Laplace variable exceeds in 5 of 100 cases, a normal in 3
+SHARED = 3.0  # standard deviation of what groups share of a score, before anything is known of it
 SPREADS = np.linspace(0.0, 3.0, 61)  # values of t
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """What a group's own rows say of its effects: values and variances, each of shape (q,).
+
+    Attributes:
+        likely: estimates, where effects have the precision PRECISION beforehand.
+        sure: without any penalty; a variance is infinite where what is known of an effect does not
+            stand clear of its noise.
+    """
+
+    likely: Known
+    sure: Known
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,44 +89,29 @@ def rank_groups_with_covariates(
         start: scores of all rows, shape (n,).
     """
     pairs = [worlds_of(each, mechanism) for each in released]
-    told = [_told(world, wary) for world, wary in pairs]
-    lent = _lent(np.array([each[0] for each in told]), np.array([each[1] for each in told]))
-    effects = tuple(_effects(*own, *others) for own, others in zip(told, lent, strict=True))
+    own = [_own(world, wary) for world, wary in pairs]
+    found = _pooled([each.likely for each in own])
+    sure = _pooled([each.sure for each in own])
+    effects = tuple(
+        _intervals(values, *of_group) for (values, _), of_group in zip(found, sure, strict=True)
+    )
     evidence = [
-        partial(_evidence, _with_effects(world, *others), of_group.values)
-        for (world, _), others, of_group in zip(pairs, lent, effects, strict=True)
+        partial(evidence_of_net_wins, _net_wins(world, *of_group))
+        for (world, _), of_group in zip(pairs, found, strict=True)
     ]
-    return RankedGroups(pool(evidence, start), effects)
+    return RankedGroups(pool(evidence, start, shared=SHARED), effects)
 
 
-def _moved(world: World, scores: Floats, effects: Floats) -> Floats:
-    """Variance of the error in what a group's equations say where it did not fit, shape (n + q,).
-
-    Its informations are noisy, and they tell what changes between its own point and this one.
-    """
-    there, here = (LOGISTIC.cdf(score_differences(each)) for each in (scores, world.scores))
-    weights = world.design.sum(axis=1)
-    apart = (world.design * (there - here)).sum(axis=1) / weights
-    slopes = LOGISTIC.curvature(score_differences(world.scores))
-    typical = (world.design * slopes).sum(axis=1) / weights
-    moved = (effects - world.effects) ** 2
-    of_items = apart**2 * world.design_variance / typical**2 + world.between_variance @ moved
-    far = ((scores - world.scores) ** 2).sum()
-    of_effects = world.between_variance * far + world.effects_variance @ moved
-    return np.concatenate([of_items, of_effects])
-
-
-def _told(world: World, wary: World) -> tuple[Floats, Floats]:
-    """What a group's own rows say of its effects: values and variances, shape (q,).
-
-    A variance is infinite where what is known of an effect does not stand clear of its noise.
-    """
+def _own(world: World, wary: World) -> _Own:
+    """What a group's own rows say of its effects."""
     effects = effects_in(world, wary)
     scores = fit_net_wins(world.net_wins(effects, world.w_variance))
-    return Errors.at(wary, scores, effects).of_effects(wary)
+    errors, wary_errors = (Errors.at(each, scores, effects) for each in (world, wary))
+    likely = np.diagonal(errors.likely)[world.n_items :]
+    return _Own(likely=(effects, likely), sure=wary_errors.of_effects(wary))
 
 
-def _lent(values: Floats, variances: Floats) -> list[tuple[Floats, Floats]]:
+def _lent(values: Floats, variances: Floats) -> list[Known]:
     """For each group what the others say of its effects: means and precisions, shape (q,).
 
     Args:
@@ -142,44 +150,32 @@ def _of_others(
     return np.where(told, mean, 0.0), np.where(told, 1 / variance, 0.0)
 
 
-def _effects(
-    values: Floats, variances: Floats, means: Floats, precisions: Floats
-) -> EffectEstimates:
-    """Effects of a group by its own rows and by the other groups, with 95 % intervals."""
+def _pooled(own: Sequence[Known]) -> list[Known]:
+    """Effects of each group by its own rows and by the other groups, and their variances."""
+    lent = _lent(np.array([each[0] for each in own]), np.array([each[1] for each in own]))
+    return [_together(*mine, *others) for mine, others in zip(own, lent, strict=True)]
+
+
+def _together(values: Floats, variances: Floats, means: Floats, precisions: Floats) -> Known:
+    """Values and variances by both; the values where neither tells anything."""
     own = 1 / variances
     known = own + precisions
     told = known > 0
+    found = np.where(own > 0, own * values, 0.0) + precisions * means
     known = np.where(told, known, 1.0)
-    found = np.where(np.isfinite(variances), own * values, 0.0) + precisions * means
-    half = np.where(told, REACH / np.sqrt(known), np.inf)
-    centre = np.where(told, found / known, values)
-    return EffectEstimates(centre, centre - half, centre + half)
+    return np.where(told, found / known, values), np.where(told, 1 / known, np.inf)
 
 
-def _with_effects(world: World, means: Floats, precisions: Floats) -> World:
-    """The equations of a group, with an observation of its effects beside its own rows."""
-    force = world.force.copy()
-    force[world.n_items :] += precisions * (means - world.effects)
-    return replace(world, of_effects=world.of_effects + np.diag(precisions), force=force)
+def _intervals(values: Floats, centre: Floats, variances: Floats) -> EffectEstimates:
+    """Estimates with 95 % intervals around `centre`."""
+    half = REACH * np.sqrt(variances)
+    return EffectEstimates(
+        values, np.minimum(centre - half, values), np.maximum(centre + half, values)
+    )
 
 
-def _evidence(world: World, effects: Floats, scores: Floats) -> Evidence:
-    """What a group's equations say of scores near these, whatever its effects are.
-
-    As `net_wins.evidence_of_net_wins`, beside whose errors are those of effects.
-    """
-    n, stiffness = world.n_items, world.stiffness(scores)
-    chance = LOGISTIC.cdf(score_differences(scores))
-    weights = world.design.sum(axis=1)
-    share = (world.design * chance).sum(axis=1) / weights
-    beyond = chance - share[:, np.newaxis]
-    variance = stiffness.copy()
-    variance[:n, :n] += world.design * beyond * beyond.T
-    noise = world.w_variance + _moved(world, scores, effects)
-    noise[:n] += (world.design * beyond**2).sum(axis=1)
-    variance += np.diag(noise + SINGULAR * np.diagonal(stiffness).max())
-    solved = np.linalg.solve(variance, np.column_stack([stiffness, world.left(scores, effects)]))
-    known, pull = stiffness @ solved[:, :-1], stiffness @ solved[:, -1]
-    taken = np.linalg.solve(known[n:, n:], np.column_stack([known[n:, :n], pull[n:]]))
-    information = known[:n, :n] - known[:n, n:] @ taken[:, :-1]
-    return Evidence((information + information.T) / 2, pull[:n] - known[:n, n:] @ taken[:, -1])
+def _net_wins(world: World, effects: Floats, variances: Floats) -> NetWins:
+    """Net wins of a group's items at these effects, whose errors are noise in them."""
+    noise = world.noise_at(world.scores, effects, variances)
+    noise[: world.n_items] += world.between**2 @ variances
+    return world.net_wins(effects, noise)

@@ -384,7 +384,15 @@ def read_yaml(path: Path, open_keys: Collection[str] = ()) -> dict[object, objec
             YAML that no configuration needs, holds a key twice, is no mapping, or has lines marked
             CHOOSE without a value.
     """
-    text = _read_text(path)
+    return yaml_content(path, _read_text(path), open_keys)
+
+
+def yaml_content(path: Path, text: str, open_keys: Collection[str] = ()) -> dict[object, object]:
+    """Return the mapping in a text that is, or would become, the file at `path`.
+
+    Raises:
+        ConfigError: as for `read_yaml`.
+    """
     try:
         loader = _Loader(text)
         root = loader.get_single_node()

@@ -142,11 +142,14 @@ def groups_note(release: Release) -> str:
         return ""
     names = [group.name for group in release.groups]
     given = "rankings" if release.released.ballots else "answers"
-    return (
+    note = (
         f"This ranking is of all {given} together. Of {name_list(names)} there"
         f" {'is one each' if len(names) > 1 else 'is one'} in the report, ranking.csv and"
         " release.json, at the same epsilon."
     )
+    if release.groups[0].effects is None:
+        return note
+    return f"{note} Effects of each group are in the report, effects.csv and release.json."
 
 
 def likely_best(candidates: Sequence[RankedItem], words: ScaleWords) -> str:

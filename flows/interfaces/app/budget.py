@@ -108,7 +108,10 @@ class Budgets:
         said = []
         if error is not None and config.input.kind == "comparisons":
             off = _off_by(error, percent=scores_are_shares(config, setting, world))
-            said.append(f"By formula, a typical score is off by {off}.")
+            said.append(
+                f"Rough estimate by a formula: a typical score is off by {off}. Simulated surveys"
+                " follow."
+            )
         return {"formula": error, "says": [*said, protection(config, epsilon)]}
 
     def predicted(
@@ -141,17 +144,24 @@ class Budgets:
         """Give up what is predicted ahead."""
         self._ahead.shutdown(wait=False, cancel_futures=True)
 
-    def picture(self, name: str, people: int, epsilon: float, answers: int | None) -> bytes:
+    def picture(
+        self, name: str, people: int, epsilon: float, answers: int | None, *, at_once: bool
+    ) -> bytes:
         """Draw the picture of `hushrank plan`: accuracy against epsilon, as SVG.
 
+        Args:
+            name, people, epsilon, answers: as for `predicted`.
+            at_once: draw the formula, and of simulated surveys only what is known already.
+
         Raises:
-            ConfigError: as for `predicted`.
+            ConfigError: as for `predicted`; or nothing is known yet.
         """
         config, world = self._world(name, people, answers)
         settings = [
             self._setting(config, people, each, answers) for each in sorted({*EPSILONS, epsilon})
         ]
-        tried = [(each, self._accuracy(name, config, world, each)) for each in settings]
+        accuracy = self._known_accuracy if at_once else self._accuracy
+        tried = [(each, accuracy(name, config, world, each)) for each in settings]
         formula = [predicted(config, each, world) for each in settings]
         return accuracy_plot(config.name, {config.method: tried}, formula, ".svg")
 
@@ -223,11 +233,38 @@ class Budgets:
         self, name: str, config: SurveyConfig, world: World, setting: Setting
     ) -> Accuracy:
         """Simulate a setting, one at a time, unless that was done before for this job."""
-        key = (f"{name} {config.job_hashes[0]}", setting)
+        key = _key(name, config, setting)
         with self._lock:
             if key not in self._found:
                 self._found[key] = accuracy_of(config, setting, world)
             return self._found[key]
+
+    def _known_accuracy(
+        self, name: str, config: SurveyConfig, world: World, setting: Setting
+    ) -> Accuracy:
+        """Return what was simulated for a setting before; else NaN in place of each number."""
+        found = self._found.get(_key(name, config, setting))
+        if found is not None:
+            return found
+        pairs = config.input.kind == "comparisons"
+        percent = pairs and scores_are_shares(config, setting, world)
+        return Accuracy(
+            top=math.nan,
+            best=math.nan,
+            order=math.nan,
+            error=math.nan,
+            largest=math.nan,
+            width=math.nan,
+            equal=math.nan,
+            largest_equal=math.nan,
+            informative=math.nan,
+            spread={"top": math.nan},
+            scale=Scale.WIN_SHARE if percent else Scale.LOG_ODDS,
+        )
+
+
+def _key(name: str, config: SurveyConfig, setting: Setting) -> tuple[str, Setting]:
+    return f"{name} {config.job_hashes[0]}", setting
 
 
 def protection(config: SurveyConfig, epsilon: float) -> str:

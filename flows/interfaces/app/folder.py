@@ -57,8 +57,8 @@ class Folder:
         """Return the path of a file or folder in this folder, by its name as the page lists it.
 
         Raises:
-            ConfigError: the name leads out of the folder, by its parts or by a symbolic link, or
-                to a hidden place.
+            ConfigError: the name leads out of the folder, by its parts or by a symbolic link, also
+                by a link inside a folder of that name; or it leads to a hidden place.
         """
         parts = PurePosixPath(name).parts
         plain = bool(parts) and all(
@@ -67,7 +67,9 @@ class Folder:
         if not plain or "\\" in name or ":" in name or hidden_character(name, lines=True):
             raise ConfigError(f"{short(name)}: is not the name of a file in this folder")
         path = self.root.joinpath(*parts)
-        if not path.resolve().is_relative_to(self.root):
+        inner = path.rglob("*") if path.is_dir() else ()
+        links = (each for each in inner if each.is_symlink())
+        if not all(each.resolve().is_relative_to(self.root) for each in (path, *links)):
             raise ConfigError(
                 f"{short(name)}: leads out of this folder; copy the file into it instead"
             )

@@ -6,17 +6,20 @@ handed out only to a person who has confirmed what `hushrank inspect` asks for a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from hushrank.flows.config.yaml_file import read_yaml
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.config.yaml_file import yaml_content
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.app.folder import Folder, digest_of, text_at
 from hushrank.flows.methods.registry import check_job
-from hushrank.flows.planning.plan.survey import EPSILON
+from hushrank.flows.planning.plan.survey import EPSILON, plan_config
 from hushrank.flows.planning.propose.head import Head, read_head
 from hushrank.flows.planning.propose.proposal import (
     ConfigProposal,
@@ -27,11 +30,14 @@ from hushrank.flows.planning.propose.proposal import (
 from hushrank.flows.planning.propose.questions import Choice, Question, kind_question
 from hushrank.flows.planning.propose.roles import MEANINGS
 from hushrank.flows.reading import read_apart
+from hushrank.flows.run.context import record_access
 from hushrank.transforms.common.plain_text import short
-from hushrank.transforms.storage.places import temporary_name, write_once, write_whole
+from hushrank.transforms.storage.places import write_once, write_whole
 
 MOST_HEADS = 50  # files whose header is kept in memory
 MOST_CELL = 200  # characters of a cell that are shown
+ACCESS = "app, first rows"  # words in the ledger
+_DATE = re.compile(r"\{[^}]*\}")  # of a night, in a path
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +123,17 @@ class Proposals:
         Args:
             asked: the file.
             confidential: whether the person has confirmed that exact rows are for them alone; only
-                then are the first rows handed out.
+                then are the first rows handed out. Every job of the folder that may read the file
+                records that in its ledger first, as for `hushrank inspect`.
 
         Raises:
             ConfigError: as for `proposal`.
+            LedgerError: the access must be recorded, and cannot be.
         """
         proposal = self.proposal(asked, Path("survey.yaml"))
+        if confidential:
+            for config in self._jobs_of(self.folder.place(asked.file)):
+                record_access(config, ACCESS)
         first = kind_question()
         unclear = bool(proposal.questions) and proposal.questions[0].key == first.key
         return {
@@ -191,16 +202,21 @@ class Proposals:
         Raises:
             ConfigError: the content breaks a rule.
         """
-        draft = self.folder.private / temporary_name("draft.yaml")
-        try:
-            write_whole(str(draft), text.encode())
-            content = read_yaml(draft, (EPSILON,))
-        finally:
-            draft.unlink(missing_ok=True)
+        content = yaml_content(target, text, (EPSILON,))
         privacy = content.get("privacy")
         if isinstance(privacy, dict) and privacy.get("epsilon") is None:
             privacy["epsilon"] = 1.0
         check_job(target, content, self.folder.root)
+
+    def _jobs_of(self, file: Path) -> Iterator[SurveyConfig]:
+        """Yield the jobs of the folder that may read a file, or files of a folder."""
+        for name in self.folder.surveys():
+            try:
+                config = plan_config(Path(name))
+            except ConfigError:  # another YAML file
+                continue
+            if any(_may_read(path, file) for path in config.input.paths):
+                yield config
 
     def _head(self, source: Path) -> Head:
         """Header and first rows; those of a file are kept as long as it is unchanged."""
@@ -219,6 +235,14 @@ class Proposals:
     def _rows(self, source: Path) -> list[list[str]]:
         head = self._head(source)
         return [[_cell(row.get(column)) for column in head.columns] for row in head.rows]
+
+
+def _may_read(path: str, file: Path) -> bool:
+    """Whether `input.paths` with `path` may take in a file, or a file of a folder."""
+    place = Path(_DATE.sub("*", path)).resolve()
+    pattern = f"{place}".replace("**/", "*")
+    inside = place.is_relative_to(file) or file.is_relative_to(place)
+    return inside or any(fnmatchcase(f"{each}", pattern) for each in (file, *file.parents))
 
 
 def _cell(value: object) -> str:

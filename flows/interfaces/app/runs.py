@@ -19,7 +19,8 @@ from hushrank.flows.interfaces.app.folder import Folder, text_at
 from hushrank.transforms.common.local_files import MostBytes, open_to_write
 from hushrank.transforms.storage.places import write_whole
 
-LOCK, LOG, RESULT, NOTE = "run.lock", "run.log", "run.out", "run.json"
+START, LOCK = "start.lock", "run.lock"
+LOG, RESULT, NOTE = "run.log", "run.out", "run.json"
 WORKER = "hushrank.flows.interfaces.app.worker"
 MOST_LOG = 200_000  # bytes of progress that are read
 BRIEFLY = 0.1  # seconds; another look holds the lock for far less
@@ -55,8 +56,7 @@ class Runs:
         """
         self.folder.survey(survey)
         private = self.folder.private
-        starting = FileLock(private / "start.lock")  # two tabs, or two servers
-        with starting:
+        with FileLock(private / START):  # two tabs, or two servers
             if self.is_going_on():
                 raise ConfigError(BUSY.format(self.note().get("survey", survey)))
             note = {"survey": survey, "digest": digest}
@@ -88,14 +88,17 @@ class Runs:
 
     def state(self) -> dict[str, Any]:
         """Return the last run: its file, whether it goes on, its steps and its result."""
-        going_on = self.is_going_on()  # before its files are read, so that none is missed
         private = self.folder.private
-        return {
-            "survey": self.note().get("survey"),
-            "going_on": going_on,
-            "steps": _lines_of(private / LOG),
-            "result": None if going_on else self._result(),
-        }
+        with FileLock(private / START):  # a run that is being started has no result yet
+            going_on = self.is_going_on()  # before its files are read, so that none is missed
+            note = self.note()
+            return {
+                "survey": note.get("survey"),
+                "digest": note.get("digest"),
+                "going_on": going_on,
+                "steps": _lines_of(private / LOG),
+                "result": None if going_on else self._result(),
+            }
 
     def _result(self) -> dict[str, Any] | None:
         """Return the document that the run printed, or an error; None: there was no run."""

@@ -57,7 +57,7 @@ TYPES = {
     ".ipynb": "application/x-ipynb+json",
 }
 UNKNOWN = "there is nothing at this address"
-UNFORESEEN = "An unforeseen error ({}). Nothing was spent by this step. Load the page again."
+UNFORESEEN = "An unforeseen error ({}). Load the page again; its last step shows what was spent."
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,9 @@ class Page:
         return JSONResponse(self.budgets.predicted(_survey_of(request), *_setting_of(request)))
 
     def _plan_picture(self, request: Request) -> Response:
-        return _shown(self.budgets.picture(_survey_of(request), *_setting_of(request)), ".svg")
+        survey, setting = _survey_of(request), _setting_of(request)
+        at_once = "at_once" in request.query_params
+        return _shown(self.budgets.picture(survey, *setting, at_once=at_once), ".svg")
 
     async def _check(self, request: Request) -> Response:
         content = await _json_of(request)

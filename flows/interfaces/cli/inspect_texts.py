@@ -71,6 +71,12 @@ def _show_rows(console: Console, found: Look) -> None:
     console.print()
 
 
+_HOW_ONCE = {
+    False: ": groups.most counts it once in the whole.",
+    True: ". With covariates each answer must be in one group: leave one row of it.",
+}
+
+
 def _show_people(console: Console, config: SurveyConfig, found: Look) -> None:
     without_ties = isinstance(config.input, InputConfig) and config.input.ties is Ties.DROP
     noun, all_of_them = found.noun, found.contributions
@@ -87,10 +93,11 @@ def _show_people(console: Console, config: SurveyConfig, found: Look) -> None:
     rows.append(_line("counted", found.kept, all_of_them))
     print_records(console, ("", noun, "share"), rows)
     if found.grouped:
+        covariates = config.input.kind == "comparisons" and bool(config.comparisons.covariates)
         _say(
             console,
             "Rows that are alike but for their group may be one answer, written once for each of"
-            " its groups. Then it counts several times: groups.most counts it once in the whole.",
+            f" its groups. Then it counts several times{_HOW_ONCE[covariates]}",
         )
     if found.people is None:
         _say(

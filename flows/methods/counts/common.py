@@ -72,10 +72,12 @@ if TYPE_CHECKING:  # loaded by nights of a stream alone
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import SQUARES
 
-EVENT_IN_GROUPS = (
+EVENT_IN_ONE_GROUP = (
     "Rows of one person, pair and event (input.columns.event) that name different groups contradict"
-    " each other, and none of them counts. Where an answer may be in several groups, groups.most"
-    " counts it in each."
+    " each other, and none of them counts."
+)
+EVENT_IN_GROUPS = (
+    f"{EVENT_IN_ONE_GROUP} Where an answer may be in several groups, groups.most counts it in each."
 )
 WEIGHT_KEYS = ("privacy.bounding", "input.columns.weight")  # keys of methods that take weights
 

@@ -24,7 +24,7 @@ from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
-from hushrank.flows.methods.counts.common import EVENT_IN_GROUPS
+from hushrank.flows.methods.counts.common import EVENT_IN_ONE_GROUP
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.released import Figure, Made, ReleasedRecord, effects_of
@@ -141,8 +141,16 @@ def fits_of(exact: Arrays, mechanism: EffectMechanism) -> list[CovariateCounts]:
 
 def conclude(drawn: Arrays, mechanism: EffectMechanism, config: SurveyConfig) -> Conclusion:
     """Ranking, effects and intervals, from what was drawn and public numbers."""
+    whole = conclude_whole(drawn, mechanism, config)
+    if mechanism.groups is None:
+        return whole
+    return _with_groups(whole, drawn, mechanism, mechanism.groups, config)
+
+
+def conclude_whole(drawn: Arrays, mechanism: EffectMechanism, config: SurveyConfig) -> Conclusion:
+    """Ranking and effects of all rows, whose fit comes last where there are groups."""
     if mechanism.groups is not None:
-        return _conclude_groups(drawn, mechanism, mechanism.groups, config)
+        drawn = {name: values[-1] for name, values in drawn.items()}
     return _conclude_fit(CovariateRelease(**drawn), mechanism, config)
 
 
@@ -165,17 +173,20 @@ def _conclude_fit(
     )
 
 
-def _conclude_groups(
-    drawn: Arrays, mechanism: EffectMechanism, groups: Groups, config: SurveyConfig
+def _with_groups(
+    found: Conclusion,
+    drawn: Arrays,
+    mechanism: EffectMechanism,
+    groups: Groups,
+    config: SurveyConfig,
 ) -> Conclusion:
-    """Rank all rows by their fit, and each group by those of all groups."""
+    """Rank each group by the fits of all groups."""
     from hushrank.estimation.comparisons.covariate_groups import rank_groups_with_covariates
 
-    *parts, whole = (
+    parts = [
         CovariateRelease(**{name: values[k] for name, values in drawn.items()})
-        for k in range(len(groups) + 1)
-    )
-    found = _conclude_fit(whole, mechanism, config)
+        for k in range(len(groups))
+    ]
     ranked = rank_groups_with_covariates(parts, mechanism.calibrated, found.estimate.scores)
     items = config.items.catalogue.names
     boards = tuple(
@@ -197,7 +208,7 @@ def _conclude_groups(
     )
     warnings = found.warnings
     if config.comparisons.columns.event is not None:
-        warnings = (*warnings, EVENT_IN_GROUPS)
+        warnings = (*warnings, EVENT_IN_ONE_GROUP)
     return replace(found, boards=boards, warnings=warnings)
 
 

@@ -230,6 +230,14 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
             warnings=said,
         )
 
+    def conclude_whole(
+        self, drawn: Arrays, mechanism: ScoreMechanism | EffectMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Rank all rows."""
+        if isinstance(mechanism, EffectMechanism):
+            return covariates.conclude_whole(drawn, mechanism, config)
+        return self.conclude(drawn, mechanism, config)
+
     def attacked(self, mechanism: ScoreMechanism | EffectMechanism) -> Attacked:
         """A fit with noise inside."""
         ridge = mechanism.calibrated.objective.ridge

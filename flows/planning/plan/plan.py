@@ -83,6 +83,7 @@ from hushrank.transforms.common.plain_text import short
 from hushrank.transforms.common.schema import Ties
 
 Tell = Callable[[str], None]
+FEW_OF_EFFECTS = 20  # simulated surveys where effects of covariates are estimated as well
 FEWEST_OF_MANY = 1  # simulated surveys of very many items in groups
 
 
@@ -133,13 +134,16 @@ Curves = Mapping[str, Sequence[tuple[Setting, Accuracy]]]
 
 def accuracy_plot(name: str, found: Curves, formula: Sequence[float | None], suffix: str) -> bytes:
     """Plot the probability that the best item comes first, and the error of scores, against
-    epsilon.
+    epsilon. A plot without a known number is left out.
 
     Args:
         name: name of the population.
         found: accuracy by method, the configured one first.
         formula: typical error of the first method at the same settings, by a formula.
         suffix: `.svg` or `.png`.
+
+    Raises:
+        ConfigError: no number is known.
     """
     tried = next(iter(found.values()))
     epsilons = [math.log(setting.epsilon) for setting, _ in tried]
@@ -149,13 +153,19 @@ def accuracy_plot(name: str, found: Curves, formula: Sequence[float | None], suf
     shares = Axis(0, 102, tuple((at, f"{at} %") for at in range(0, 101, 20)))
     percent = tried[0][1].scale is Scale.WIN_SHARE
     errors = _errors(tried, formula, 100 if percent else 1)
-    highest = 1.05 * max(max(y for _, y, _ in curve.points) for curve in errors) or 1.0
+    highest = 1.05 * max((y for curve in errors for _, y, _ in curve.points), default=0) or 1.0
     marks, decimals = round_marks(0, highest)
     up = Axis(0, highest, tuple((at, f"{at:.{decimals}f}") for at in marks))
-    plots = (
-        (_shares(found), shares, "best item comes out first"),
-        (errors, up, "error of a score" + ", points" * percent),
-    )
+    plots = [
+        (drawn, axis, words)
+        for drawn, axis, words in (
+            (_shares(found), shares, "best item comes out first"),
+            (errors, up, "error of a score" + ", points" * percent),
+        )
+        if drawn
+    ]
+    if not plots:
+        raise ConfigError("no accuracy is known that could be drawn")
     panels = [
         element(
             "svg",
@@ -198,7 +208,7 @@ def _errors(
     ]
     if all(value is not None for value in formula):
         kinds.append(("typical, by formula", [value for value in formula if value is not None]))
-    return [
+    drawn = [
         Curve(
             name=kind,
             title=f"{kind} error of a score",
@@ -209,11 +219,13 @@ def _errors(
                     f"{kind}, epsilon {setting.epsilon:g}: {unit * value:.3g}",
                 )
                 for (setting, _), value in zip(tried, values, strict=True)
+                if not math.isnan(value)
             ],
             dashed=kind.endswith("by formula"),
         )
         for kind, values in kinds
     ]
+    return [curve for curve in drawn if curve.points]
 
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -455,6 +467,8 @@ def world_to_plan(config: SurveyConfig, request: PlanRequest, world: World) -> W
         ConfigError: the request breaks a rule.
     """
     world = world_of(config, world, request.zipf, request.exposures)
+    if world.replicates is None and _is_slow(config):
+        world = replace(world, replicates=FEW_OF_EFFECTS)
     if request.ties is not None:
         world = with_ties(config, world, request.ties)
     if not request.activity:
@@ -462,6 +476,12 @@ def world_to_plan(config: SurveyConfig, request: PlanRequest, world: World) -> W
     if config.input.kind != "comparisons" or config.privacy.unit is not Unit.USER:
         raise ConfigError("--activity: needs comparisons and unit: user; remove it")
     return replace(world, activity=activity_of(request.activity))
+
+
+def _is_slow(config: SurveyConfig) -> bool:
+    """Whether it takes longer to rank a simulated survey than to draw it."""
+    few = len(config.items.catalogue.names) <= MOST_SIMULATED
+    return few and config.input.kind == "comparisons" and bool(config.comparisons.covariates)
 
 
 def _needed(

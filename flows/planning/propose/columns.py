@@ -230,13 +230,6 @@ def _name_what_are_ids(won_and_lost: Sides | None, sides: Sides | None) -> bool:
     return "id" in words_of(sides[0]) and "id" not in words_of(won_and_lost[0])
 
 
-def items_seen(rows: Sequence[Row], guess: ColumnGuess) -> int | None:
-    """Number of items in `rows`; None if the items' columns are unknown."""
-    if guess.sides is None:
-        return None
-    return len({text_of(row.get(side)) for row in rows for side in guess.sides} - {""})
-
-
 def _sides_and_result(
     columns: Sequence[str], rows: Sequence[Row]
 ) -> tuple[Sides | None, _Result | None]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hushrank.flows.config.items import COMPLETE_ORDERS, PREFLIB_ENDINGS, read_item_names
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.planning.propose.columns import ColumnGuess, guess_columns, items_seen
+from hushrank.flows.planning.propose.columns import ColumnGuess, guess_columns
 from hushrank.flows.planning.propose.forms import (
     recorded_form,
     unread_column,
@@ -389,10 +389,9 @@ def write_proposal(proposal: ConfigProposal, target: Path) -> str:
 
 def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iterator[str]:
     """Yield lines on what was read, how it looks, what is in doubt and what is missing."""
-    many = f", the first of {head.files} files," if head.files > 1 else ""
+    many = f", the first of {head.files} files" if head.files > 1 else ""
     where = "" if head.file is None else f" of {head.file}{many}"
-    n_rows = len(head.rows)
-    read = f"I read the header and {n_rows} row{'s' * (n_rows != 1)}{where} only."
+    read = f"I read the header and at most {HEAD_ROWS} rows{where}."  # how many is not said
     known = ", ".join(f"{role}={column}" for role, column in guess.known().items())
     looks = f"{_described(guess)}{known}" if known else _described(guess).removesuffix(": ")
     told = bool(known) or (not isinstance(guess, ColumnGuess) and bool(guess.items))
@@ -436,16 +435,11 @@ def _items_told(head: Head, guess: Guess, others: set[str]) -> Iterator[str]:
         asks = f"columns ask about a pair of items, {names[0]} to {names[-1]}"
         yield (
             f"{len(names)} {asks if len(names) > 1 else f'column asks about a pair, {names[0]}'}:"
-            f" {_items(len(guess.asked.items))}. Check that the names suit the cells; case is"
+            f" {len(guess.asked.items)} items. Check that the names suit the cells; case is"
             " ignored there."
         )
         return
-    seen = _items_seen(head, guess)
-    yield (_NO_ITEMS if seen is None else f"{_items(seen)} found in those rows. {_NO_ITEMS}")
-
-
-def _items(count: int) -> str:
-    return f"{count} item{'s' * (count != 1)}"
+    yield _NO_ITEMS
 
 
 def _described(guess: Guess) -> str:
@@ -485,16 +479,6 @@ def _missing(source: Source, columns: list[str], guess: Guess) -> Iterator[str]:
         f"Could not tell which column is {' or '.join(unknown)}."
         f" Columns: {short_list(columns, MOST_COLUMNS)}. Set {keys}.{how}"
     )
-
-
-def _items_seen(head: Head, guess: Guess) -> int | None:
-    if isinstance(guess, ColumnGuess):
-        return items_seen(head.rows, guess)
-    if isinstance(guess, RankingGuess):
-        return guess.items_seen(head.rows)
-    if guess.item is None:
-        return None
-    return len({text_of(row.get(guess.item)) for row in head.rows} - {""})
 
 
 def _file_lines(

@@ -39,6 +39,7 @@ _MOST_ANSWERS = (
     " in the answers"
 )
 _ENDS = "The ballot counts up to that place and says nothing of what comes after it."
+_TURNED = "The wrong choice turns the ranking round."
 _EXCLUDED = "The whole ballot does not count."
 _FEWER = "15 if everybody was asked 15 questions; fewer need less noise"
 
@@ -304,12 +305,23 @@ def doubtful_items_question(
         (points, "the rows that were read hold numbers above 1 in {}: points, or codes of a blank"),
     )
     maybe, unsure = {*empty, *doubtful}, {*empty, *doubtful, *points}
-    choices = [("no", "if not", [each for each in items if each not in unsure])]
+    choices = [
+        (
+            "no",
+            "if not",
+            [each for each in items if each not in unsure],
+            f"The answers in {listed(items, unsure)} do not count.",
+        )
+    ]
     if maybe:
         but = f", but for {listed(items, points)}" if points else ""
-        choices.insert(0, ("yes", f"if so{but}", [each for each in items if each not in points]))
+        named = [each for each in items if each not in points]
+        more = listed(items, maybe - {*points})
+        result = f"Answers in {more} count, and the result has these items too."
+        choices.insert(0, ("yes", f"if so{but}", named, result))
     if points:
-        choices.append(("points", _WITH_POINTS, list(items)))
+        result = "The result has all these items, each with its points."
+        choices.append(("points", _WITH_POINTS, list(items), result))
     return Question(
         key="items",
         short="which columns are items"
@@ -317,8 +329,8 @@ def doubtful_items_question(
         else "whether empty columns are items",
         asks=f"is each of {listed(items, unsure)} an item too?",
         choices=tuple(
-            Choice(answer, effect, f"{{names: [{', '.join(map(scalar, names))}]}}")
-            for answer, effect, names in choices
+            Choice(answer, effect, f"{{names: [{', '.join(map(scalar, names))}]}}", result)
+            for answer, effect, names, result in choices
         ),
         because="; ".join(text.format(listed(items, some)) for some, text in told if some),
     )
@@ -391,6 +403,7 @@ def unknown_result_question(sides: Sequence[str]) -> Question:
                 f"if 1 means that {left} won, -1 that {right} won and 0 a tie; or if the column"
                 " names the item that won",
                 "null",
+                f"{_TURNED} A row with another value is excluded.",
             ),
         ),
         because="other codes need a line such as {left: [first], right: [second], tie: [same]}",
@@ -405,6 +418,7 @@ def _reading(words: Reading, left: str, right: str) -> Choice:
         f"{won}/{lost}",
         f"if {won} means that {left} won, {lost} that {right} won{tie}",
         f"{{{value}}}",
+        f"{won} counts as a win of {left}, {lost} as one of {right}. {_TURNED}",
     )
 
 
@@ -448,14 +462,12 @@ def best_question() -> Question:
             Choice(
                 "lowest",
                 "if 1 is the first place",
-                result="The item with the smallest number comes first. The wrong choice turns the"
-                " ranking round.",
+                result=f"The item with the smallest number comes first. {_TURNED}",
             ),
             Choice(
                 "highest",
                 "if the largest number is the best, as of points",
-                result="The item with the largest number comes first. The wrong choice turns the"
-                " ranking round.",
+                result=f"The item with the largest number comes first. {_TURNED}",
             ),
         ),
     )

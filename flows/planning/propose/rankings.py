@@ -93,15 +93,6 @@ class RankingGuess:
             needed = ("user", *(role for role in needed if role != "user"))
         return [role for role in needed if role not in self.known()]
 
-    def items_seen(self, rows: Sequence[Row]) -> int:
-        """Number of items in `rows`."""
-        if self.ranking is not None:
-            lists = [row.get(self.ranking) for row in rows]
-            return len({str(item) for each in lists if isinstance(each, list) for item in each})
-        columns = self.places or self.shown if self.item is None else (self.item,)
-        found = {text for column in columns for text in texts_of(rows, column)}
-        return len(found - WORDS_OF_PLACES if self.places else found)
-
 
 def guess_rankings(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess | None:
     """Read names and values of columns as a log of rankings; None: it seems to be something else.

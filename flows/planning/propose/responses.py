@@ -411,7 +411,15 @@ def booklets_question(items: Sequence[str]) -> Question:
         short="the booklets",
         asks="was each person asked the items of one of several booklets? Then list them, whoever"
         f" had which: {{A: [{one}, {two}], B: [{two}, {three}]}};",
-        choices=(Choice("none", "if everybody was asked all items, or some by chance", "null"),),
+        choices=(
+            Choice(
+                "none",
+                "if everybody was asked all items, or some by chance",
+                "null",
+                "Blanks are taken as left by chance. If people had booklets, intervals are then too"
+                " narrow.",
+            ),
+        ),
         because="the rows that were read have blanks",
     )
 
@@ -425,14 +433,21 @@ def blank_codes_question(codes: Sequence[str], marks: tuple[str, str] | None) ->
     """
     words = "" if marks is None else f"right: {flow(marks[:1])}, wrong: {flow(marks[1:])}"
     blank = f"blank: {flow(codes)}"
-    no = Choice("no", "if not: a sheet with it is set aside", f"{{{words}}}")
+    no = Choice(
+        "no",
+        "if not: a sheet with it is set aside",
+        f"{{{words}}}",
+        "A sheet with it does not count at all.",
+    )
     if marks is None:
-        no = Choice("no", "if not: it counts as a wrong answer", "null")
+        result = "It is a wrong answer, so the item counts as harder."
+        no = Choice("no", "if not: it counts as a wrong answer", "null", result)
+    yes = "It is a blank, as an empty cell is."
     return Question(
         key="input.words",
         short="what a code means",
         asks=f"does {' or '.join(map(scalar, codes))} in place of an answer mean a blank?",
-        choices=(Choice("yes", "if so", f"{{{words}{words and ', '}{blank}}}"), no),
+        choices=(Choice("yes", "if so", f"{{{words}{words and ', '}{blank}}}", yes), no),
         because="the rows that were read hold it",
     )
 
@@ -455,8 +470,13 @@ def points_question(column: str) -> Question:
         asks="is every answer 1 (right), 0 (wrong) or empty? To count points, write null and add"
         " input.points, such as points: 2; or write another rule as {right: [2], wrong: [0, 1]};",
         choices=(
-            Choice("yes", f"if so: {others}", "null"),
-            Choice("points", "if there are points, and any is right", any_right),
+            Choice("yes", f"if so: {others}", "null", "1 is a right answer, and 0 a wrong one."),
+            Choice(
+                "points",
+                "if there are points, and any is right",
+                any_right,
+                "1 point or more is a right answer; how many there are does not count.",
+            ),
         ),
         because=f"{where} may hold 2 in rows that were not read",
     )
@@ -488,6 +508,13 @@ def most_points_question(columns: Sequence[str], *, among: bool) -> Question:
         asks="how many points does an item give at most, by the design of the test and never by"
         f" the answers? A number for all items, or each by name, such as {example}; a sheet with"
         " more is set aside;",
-        choices=(Choice("none", "if no item gives more than one", "null"),),
+        choices=(
+            Choice(
+                "none",
+                "if no item gives more than one",
+                "null",
+                "Answers are right or wrong. A sheet with more points for an item does not count.",
+            ),
+        ),
         because=f"the rows that were read hold numbers above 1 in {listed(columns, columns)}",
     )

@@ -16,9 +16,13 @@ import pytest
 import yaml
 
 from hushrank.estimation.common.covariates import STEPS, unpack
+from hushrank.estimation.comparisons import covariate_groups
+from hushrank.estimation.comparisons.covariate_groups import rank_groups_with_covariates
+from hushrank.flows.methods.counts.common import EVENT_IN_ONE_GROUP
 from hushrank.flows.methods.registry import METHODS, load_config
 from hushrank.flows.planning.plan.choice import methods_to_compare
-from hushrank.flows.planning.plan.survey import Setting, accuracy_of
+from hushrank.flows.planning.plan.plan import FEW_OF_EFFECTS, PlanRequest, world_to_plan
+from hushrank.flows.planning.plan.survey import FEWEST, Setting, accuracy_of
 from hushrank.flows.planning.plan.world import World
 from hushrank.pipelines.reduce import reduce
 from hushrank.privacy.keyed_hash import SecretKey
@@ -295,7 +299,9 @@ def test_each_group_has_a_ranking_and_effects_of_its_own(languages, command):
     survey = changed(languages, groups={**GROUPS, "others": "whole"})
     code, printed = command("run", survey, "--direct")
     assert code == 0, printed
-    assert "The item that is shown first wins" in " ".join(printed.split())
+    said = " ".join(printed.split())
+    assert "The item that is shown first wins" in said
+    assert "Effects of each group are in the report, effects.csv and release.json." in said
     release = json.loads((languages / "out/release.json").read_text())
     assert [group["name"] for group in release["groups"]] == LANGUAGES
     truth = {"shown first": ORDER, "length": LENGTH}
@@ -334,6 +340,45 @@ def test_python_shows_the_effects_of_groups(languages):
     ]
     assert release.ties is None
     assert set(release.groups) == set(LANGUAGES)
+
+
+def test_a_plan_ranks_groups_in_few_surveys(languages, command, monkeypatch):
+    """Ranking groups takes longer than all else, and most of a plan is about the whole."""
+    ranked = []
+
+    def counted(*args):
+        ranked.append(len(args[0]))
+        return rank_groups_with_covariates(*args)
+
+    monkeypatch.setattr(covariate_groups, "rank_groups_with_covariates", counted)
+    survey = changed(languages, groups={**GROUPS, "others": "whole"})
+    code, printed = command("plan", survey, "--people", "3000", "--epsilon", "6")
+    assert code == 0, printed
+    assert "Groups at epsilon 6" in printed
+    assert set(ranked) == {4}
+    assert len(ranked) <= FEWEST
+    config = load_config(survey)
+    world = world_to_plan(config, PlanRequest(people=(3000,)), World())
+    assert world.replicates == FEW_OF_EFFECTS
+
+
+def test_what_is_said_of_answers_in_several_groups_can_be_done(languages, command):
+    """`groups.most` is refused together with covariates, so nobody is told to set it."""
+    table = pq.read_table(languages / "battles.parquet")
+    event = pa.array([str(row) for row in range(len(table))])
+    pq.write_table(table.append_column("event", event), languages / "battles.parquet")
+    columns = {**SETTINGS["input"]["columns"], "event": "event"}
+    survey = changed(languages, groups=GROUPS, input={**SETTINGS["input"], "columns": columns})
+    code, printed = command("run", survey, "--direct")
+    assert code == 0, printed
+    release = json.loads((languages / "out/release.json").read_text())
+    assert EVENT_IN_ONE_GROUP in release["warnings"]
+    assert "groups.most" not in " ".join(release["warnings"])
+    code, printed = command("inspect", changed(languages, groups=GROUPS), "--yes-confidential")
+    assert code == 0, printed
+    said = " ".join(printed.split())
+    assert "alike but for their group" in said
+    assert "groups.most" not in said
 
 
 @pytest.mark.parametrize(

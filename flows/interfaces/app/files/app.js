@@ -159,7 +159,9 @@ async function choose(file) {
 
 async function look() {
   const { file, kind, roles, shown } = state;
-  state.head = await ask("api/head", { file, kind, roles, confidential: shown });
+  const rows = state.head?.rows ?? null; // asked for once, because a job's ledger may record it
+  state.head = await ask("api/head", { file, kind, roles, confidential: shown && rows === null });
+  state.head.rows ??= rows;
   await visitFile();
   document.querySelector("#seen h2")?.scrollIntoView({ block: "start" });
   announce(`${file} was read. ${state.head.summary[0]}`);
@@ -338,7 +340,8 @@ async function visitBudget() {
   const epsilonText = make("output", { for: "epsilon" });
   const boundText = make("output", { for: "bound" });
   const says = make("ul", { id: "says" });
-  const picture = make("img", { class: "picture", hidden: true, alt: "Accuracy against epsilon: how often the best item comes first, and the error of scores" });
+  const picture = make("img", { class: "picture", hidden: true, load: () => { picture.hidden = picture.dataset.key !== predict.last; },
+    alt: "Accuracy against epsilon: how often the best item comes first, and the error of scores" });
   const cost = make("p", {});
   const save = button("Save and check", () => attempt(save, () => saveBudget(), save), { class: "main" });
   const checked = make("div", {});
@@ -348,6 +351,9 @@ async function visitBudget() {
   function changed() {
     state.people = people.value;
     checked.replaceChildren();
+    says.replaceChildren(); // nothing of another setting stays beside this one
+    picture.hidden = true;
+    predict.last = "";
     label();
     clearTimeout(timer);
     timer = setTimeout(predict, SETTLE);
@@ -368,15 +374,16 @@ async function visitBudget() {
     const key = `${setting}`;
     predict.last = key;
     const list = (found) => says.replaceChildren(...found.says.map((each) => make("li", {}, each)));
+    const draw = (more) => { picture.dataset.key = key; picture.src = `plan.svg?${setting}${more}`; };
     try {
       const expected = await ask(`api/formula?${setting}`); // at once; simulated surveys take longer
       if (predict.last !== key) return;
       list(expected);
+      draw("&at_once");
       const predicted = await ask(`api/plan?${setting}`);
       if (predict.last !== key) return;
       list(predicted);
-      picture.src = `plan.svg?${setting}`;
-      picture.hidden = false;
+      draw("");
     } catch (error) {
       if (predict.last === key) says.replaceChildren(make("li", {}, error.message));
     }
@@ -408,7 +415,7 @@ async function visitBudget() {
     make("label", { class: "field", for: "epsilon" }, make("span", {}, "Epsilon: ", epsilonText), slider),
     found.answers === null ? null : make("label", { class: "field", for: "bound" }, make("span", {}, "Answers of one person that count at most: ", boundText), bound, make("span", { class: "quiet" }, "From how the survey was made, never from the answers. More need more noise.")),
     make("h2", {}, "What this would give"),
-    make("p", { class: "quiet" }, "From simulated surveys; no answer is read."),
+    make("p", { class: "quiet" }, "First by a formula; after some seconds from simulated surveys. No answer is read."),
     make("div", { class: "beside", "aria-live": "polite" }, says, picture), cost, actions(save), checked);
   predict();
 }
@@ -455,9 +462,9 @@ async function showResult(run, status, result) {
     result.replaceChildren(
       make("p", { class: "note problem", role: "alert" }, error.message),
       refused ? make("p", {}, "What can be done: choose a smaller epsilon, look at an earlier release (it costs nothing to read), or ask whoever keeps the budget to raise ledger.epsilon. Nothing was read or spent.") : "",
-      actions(button("To the budget", () => go("budget"), { class: "main" }), button("Run again", (event) => attempt(result, async () => {
-        state.digest = (await ask(`api/budget?${of(state.survey)}`)).digest;
-        await startRun();
+      actions(button("To the budget", () => go("budget"), { class: "main" }), button("Run again", (event) => attempt(result, () => {
+        state.digest = run.digest; // of the file as it was shown then
+        return startRun();
       }, event.target))),
     );
     return;
@@ -507,7 +514,7 @@ async function visitPast() {
 function releaseTable(releases) {
   const report = make("div", {});
   const rows = releases.map((each) => make("tr", {},
-    make("th", { scope: "row" }, each.day), make("td", {}, `${each.epsilon}`), make("td", {}, each.says),
+    make("th", { scope: "row", class: "day" }, each.day), make("td", {}, `${each.epsilon}`), make("td", {}, each.says),
     make("td", {}, button("Show", () => { report.replaceChildren(downloads(each), reportFrame(each)); report.scrollIntoView(); }, { "aria-label": `Show the release of ${each.day}, ${each.release_id}` }))));
   return make("div", {}, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Releases" },
     make("table", {}, make("caption", {}, "Releases"), make("thead", {}, make("tr", {}, ...["day", "epsilon", "what it says", "report"].map((each) => make("th", { scope: "col" }, each)))), make("tbody", {}, ...rows))), report);

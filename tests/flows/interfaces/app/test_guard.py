@@ -83,12 +83,16 @@ def test_secrets_are_long_and_new():
 OUTSIDE = ["../secret.csv", "/etc/passwd", "a/../../secret.csv", ".hushrank/ledger.jsonl", "..", ""]
 
 
-@pytest.mark.parametrize("name", [*OUTSIDE, "C:\\secret.csv", "link.csv", "linked/secret.csv"])
+@pytest.mark.parametrize(
+    "name", [*OUTSIDE, "C:\\secret.csv", "link.csv", "linked/secret.csv", "sub", "sub/"]
+)
 def test_places_outside_the_folder_are_refused(asker, folder, name):
     secret = folder.parent / "secret.csv"
     secret.write_text("voter,left,right,winner\nzebra,a,b,a\n")
     (folder / "link.csv").symlink_to(secret)
     (folder / "linked").symlink_to(folder.parent)
+    (folder / "sub" / "deep").mkdir(parents=True)
+    (folder / "sub" / "deep" / "other.csv").symlink_to(secret)
     found = asker.post("api/head", {"file": name, "confidential": True})
     assert found.status_code == 422
     assert "zebra" not in found.text

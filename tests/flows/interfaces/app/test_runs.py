@@ -113,12 +113,33 @@ def test_a_second_run_waits_for_the_first(asker, page, ready):
     assert state["result"].get("spent") or state["result"].get("release")
 
 
+def test_a_run_that_is_being_started_is_not_taken_for_a_killed_one(asker, page, ready, monkeypatch):
+    """Another tab looks while a run is being started."""
+    seen: list[dict] = []
+    looks: list[Thread] = []
+
+    def waiting(*_) -> None:
+        looks.append(Thread(target=lambda: seen.append(page.runs.state())))
+        looks[0].start()
+        wait(*_)
+
+    wait = runs_module._wait_for_lock
+    monkeypatch.setattr(runs_module, "_wait_for_lock", waiting)
+    start(asker, ready)
+    looks[0].join()
+    assert seen[0]["going_on"] or "error" not in seen[0]["result"]
+    ended(page)
+
+
 def test_what_the_person_did_not_see_is_not_run(asker, page, ready):
     text = Path("survey.yaml").read_text()
     Path("survey.yaml").write_text(text.replace("epsilon: 8 ", "epsilon: 9 "))
-    assert start(asker, ready).status_code == 200
-    error = ended(page)["result"]["error"]
-    assert "was changed since this page showed it" in error["message"]
+    digest = ready
+    for _ in range(2):  # to press Run again runs no more than was seen, either
+        assert start(asker, digest).status_code == 200
+        state = ended(page)
+        assert "was changed since this page showed it" in state["result"]["error"]["message"]
+        digest = state["digest"]
     assert not Path(".hushrank/ledger.jsonl").exists()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hushrank.flows.interfaces.app.folder import digest_of
 from hushrank.flows.planning.plan.display import two_digits
 from hushrank.flows.planning.propose.proposal import propose_config
 from tests.flows.interfaces.app.conftest import ANSWERS
+from tests.flows.planning.propose.test_shapes import SHAPES, WRITERS
 
 
 def test_a_file_is_taken_for_what_init_takes_it(asker):
@@ -39,6 +41,64 @@ def test_rows_are_shown_after_the_confirmation_only(asker, folder):
         assert found.json()["rows"] is None
     found = asker.post("api/head", {"file": "votes.csv", "confidential": True})
     assert found.json()["rows"] == rows
+
+
+def recording(path: str, **ledger) -> Path:
+    """A job that records accesses; return its ledger."""
+    Path("strict.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "name": "strict",
+                "input": {
+                    "kind": "comparisons",
+                    "paths": [path],
+                    "design": "balanced",
+                    "columns": {"user": "voter", "left": "left", "right": "right"}
+                    | {"winner": "winner"},
+                },
+                "items": {"names": ["Oslo", "Bern"]},
+                "privacy": {"unit": "user", "epsilon": 1, "max_contributions": 3},
+                "method": "auto",
+                "ledger": {"path": "strict.jsonl", "epsilon": 5, "record_access": True} | ledger,
+                "confidential": ".hushrank/work",
+                "output": "out/strict",
+            }
+        )
+    )
+    return Path("strict.jsonl")
+
+
+@pytest.mark.parametrize("path", ["votes.csv", "v*.csv", "**/v*.csv"])
+def test_the_first_rows_are_recorded_where_a_job_records_who_looks(asker, path):
+    ledger = recording(path)
+    asker.post("api/head", {"file": "votes.csv"})
+    assert not ledger.exists()
+    assert asker.post("api/head", {"file": "votes.csv", "confidential": True}).json()["rows"]
+    entries = [json.loads(line) for line in ledger.read_text().splitlines()]
+    (access,) = (each for each in entries if each["event"] == "access")
+    assert access["command"] == "app, first rows"
+
+
+def test_rows_of_other_files_and_of_other_jobs_are_not_recorded(asker):
+    ledger = recording("other.csv")
+    assert asker.post("api/head", {"file": "votes.csv", "confidential": True}).json()["rows"]
+    recording("votes.csv", record_access=False)
+    assert asker.post("api/head", {"file": "votes.csv", "confidential": True}).json()["rows"]
+    assert not ledger.exists()
+
+
+def test_rows_whose_record_cannot_be_written_are_not_shown(asker):
+    recording("votes.csv").mkdir()
+    refused = asker.post("api/head", {"file": "votes.csv", "confidential": True})
+    assert refused.status_code == 422
+    assert "u0" not in refused.text
+
+
+def test_what_is_shown_unconfirmed_does_not_depend_on_how_many_rows_there_are(asker, folder):
+    lines = (folder / "votes.csv").read_text().splitlines(keepends=True)
+    long = asker.post("api/head", {"file": "votes.csv"}).text
+    (folder / "votes.csv").write_text("".join(lines[:2]))
+    assert asker.post("api/head", {"file": "votes.csv"}).text == long
 
 
 def test_a_file_that_cannot_be_read_gets_the_sentence_of_the_command(asker, folder, command):
@@ -78,6 +138,8 @@ def test_wrong_answers_are_named_and_write_nothing(asker, folder):
     refused = asker.post("api/survey", content)
     assert refused.status_code == 422
     assert refused.json()["error"].startswith("survey.yaml: items.names")
+    content["answers"] = ANSWERS | {"items": "{names: [Oslo, Oslo], names: [Bern, Rome]}"}
+    assert asker.post("api/survey", content).json()["error"].startswith("survey.yaml: ")
     assert [*folder.glob("*.yaml")] == []
 
 
@@ -156,10 +218,37 @@ def test_the_prediction_is_that_of_plan(asker):
     assert "is right at most 88.08 % of the time" in found["says"][-1]  # e^2 / (1 + e^2)
     at_once = asker.get(f"api/formula?{setting}").json()
     assert at_once["formula"] == row.formula
-    assert at_once["says"][0] == f"By formula, a typical score is off by {two_digits(row.formula)}."
+    assert f"a typical score is off by {two_digits(row.formula)}." in at_once["says"][0]
     picture = asker.get(f"plan.svg?{setting}")
     assert picture.headers["content-type"] == "image/svg+xml"
     assert f"epsilon 2: {100 * row.best_first:.0f} %" in picture.text
+
+
+def test_the_picture_is_there_at_once_and_fills_up_to_that_of_plan(asker):
+    asker.written(ANSWERS)
+    setting = "survey=survey.yaml&people=60&epsilon=2&answers=2"
+    first = asker.get(f"plan.svg?{setting}&at_once").text
+    assert "typical, by formula" in first
+    assert "best item comes out first" not in first  # nothing was simulated yet
+    predicted = asker.get(f"api/plan?{setting}").json()
+    best_first = f"epsilon 2: {100 * predicted['best_first']:.0f} %"
+    assert best_first in asker.get(f"plan.svg?{setting}&at_once").text
+    whole = asker.get(f"plan.svg?{setting}").text
+    assert best_first in whole
+    assert asker.get(f"plan.svg?{setting}&at_once").text == whole
+
+
+def test_a_picture_without_any_number_is_not_drawn(asker):
+    asker.written(ANSWERS | {"input.design": "any"})  # for which there is no formula
+    found = asker.get("plan.svg?survey=survey.yaml&people=60&epsilon=2&at_once")
+    assert found.status_code == 422
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_every_choice_says_what_it_does_to_the_result(asker, shape):
+    WRITERS[Path(shape.file).suffix](Path(shape.file), shape.rows())
+    for each in asker.post("api/head", {"file": shape.file}).json()["questions"]:
+        assert all(choice["does"] for choice in each["choices"]), each["key"]
 
 
 def test_the_budget_is_that_of_the_ledger(asker):

@@ -8,7 +8,6 @@ from hushrank.flows.planning.propose.columns import (
     ColumnGuess,
     ResultWords,
     guess_columns,
-    items_seen,
 )
 from hushrank.flows.planning.propose.names import TIES
 from hushrank.flows.planning.propose.people import Confidence
@@ -308,9 +307,3 @@ def test_the_result_that_fits_is_taken_of_several():
 def test_an_event_needs_its_name():
     assert guess("event_id a b").event == "event_id"
     assert guess("id a b").event is None
-
-
-def test_items_are_counted_once_and_blanks_not():
-    rows = [ROW, {"a": "Paris ", "b": "Rome"}, {"a": None, "b": ""}]
-    assert items_seen(rows, guess_columns(["a", "b"], rows)) == 3
-    assert items_seen(rows, guess_columns(["x", "b"], rows)) is None

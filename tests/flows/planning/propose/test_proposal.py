@@ -80,9 +80,9 @@ WRITERS = [
 def test_the_transcript(name, write):
     proposal = propose_config(write(Path(name), [*ROWS, SIXTH]), TARGET)
     assert proposal.summary == (
-        "I read the header and 5 rows only. Looks like comparisons:"
+        "I read the header and at most 5 rows. Looks like comparisons:"
         " user=student, left=a, right=b, winner=choice.\n"
-        "6 items found in those rows. List every item yourself: a list taken from the answers would"
+        "List every item yourself: a list taken from the answers would"
         " leak who answered."
     )
     assert write_proposal(proposal, TARGET) == (
@@ -156,7 +156,7 @@ def test_what_cannot_be_guessed_is_asked_for():
     source.write_text("who,a,b,when,verdict\n1,x,y,z,?\n")
     proposal = propose_config(source, TARGET)
     assert proposal.summary.split("\n")[:2] == [
-        "I read the header and 1 row only. Looks like comparisons: left=a, right=b.",
+        "I read the header and at most 5 rows. Looks like comparisons: left=a, right=b.",
         "Could not tell which column is user or outcome. Columns: who, a, b, when, verdict."
         " Set input.columns.user and input.columns.outcome. hushrank needs one column that names"
         " the winner (or holds 1, -1 or 0, or words: input.words); if yours is split over several"
@@ -200,7 +200,7 @@ def test_a_header_without_rows_still_gives_a_proposal():
     source.write_text("user,left,right,outcome\n")
     proposal = propose_config(source, TARGET)
     assert proposal.summary.startswith(
-        "I read the header and 0 rows only. Looks like comparisons:"
+        "I read the header and at most 5 rows. Looks like comparisons:"
         " user=user, left=left, right=right.\nCould not tell which column is outcome."
     )
 
@@ -318,7 +318,7 @@ def test_a_folder_may_hold_one_file():
     Path("logs").mkdir()
     write_csv(Path("logs/answers.csv"), ROWS)
     proposal = propose_config(Path("logs"), TARGET)
-    assert proposal.summary.startswith("I read the header and 5 rows of logs/answers.csv only.")
+    assert proposal.summary.startswith("I read the header and at most 5 rows of logs/answers.csv.")
     assert "  paths: [logs] " in proposal.text
     assert "\nschedule:" not in proposal.text
 
@@ -389,7 +389,7 @@ def test_where_the_kind_is_unclear_it_is_asked_for():
     proposal = propose_config(write_csv(Path("odd.csv"), [{"this": "x", "that": "y"}]), TARGET)
     assert proposal.choices[0] == "the kind"
     assert proposal.summary.split("\n")[:2] == [
-        "I read the header and 1 row only.",
+        "I read the header and at most 5 rows.",
         "Could not tell whether these are comparisons, test answers or rankings. The file is"
         " written for comparisons; for the others: hushrank init odd.csv --kind responses, or"
         " --kind rankings.",

@@ -32,7 +32,6 @@ def test_long_form_is_recognised():
     guess = guessed(LONG)
     assert guess.layout == "long"
     assert guess.known() == {"user": "voter", "item": "candidate", "rank": "position"}
-    assert guess.items_seen(LONG) == 2
     with_contest = [row | {"election": 3} for row in LONG]
     assert guessed(with_contest).contest == "election"
 
@@ -41,7 +40,6 @@ def test_list_form_is_recognised():
     guess = guessed(LISTS)
     assert guess.layout == "list"
     assert guess.known() == {"user": "voter", "ranking": "order"}
-    assert guess.items_seen(LISTS) == 2
     assert guessed([{"order": [1, 2]}]).user is None
 
 

@@ -291,7 +291,7 @@ def test_what_init_proposes_is_valid_and_ranks(command, shape):
     WRITERS[Path(shape.file).suffix](Path(shape.file), shape.rows())
     code, printed = command("init", shape.file)
     assert code == 0, printed
-    assert printed.startswith(f"I read the header and 5 rows only. Looks like {shape.says}"), (
+    assert printed.startswith(f"I read the header and at most 5 rows. Looks like {shape.says}"), (
         printed
     )
     ranked(command, shape.choices, shape.first)
@@ -306,8 +306,8 @@ def test_a_folder_with_a_level_of_dates_is_ranked_whole_and_nights_are_offered(c
     code, printed = command("init", "logs")
     assert code == 0, printed
     assert printed.startswith(
-        "I read the header and 5 rows of logs/date=2026-11-18/part-0.jsonl, the first of 3 files,"
-        " only. Looks like comparisons: user=uid, left=a, right=b, winner=winner.\n"
+        "I read the header and at most 5 rows of logs/date=2026-11-18/part-0.jsonl, the first of"
+        " 3 files. Looks like comparisons: user=uid, left=a, right=b, winner=winner.\n"
     )
     text = Path("survey.yaml").read_text()
     night = "# schedule: {partition: date}"
