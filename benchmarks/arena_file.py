@@ -33,7 +33,7 @@ def write_battles(path: Path, battles: int, words: int) -> None:
     ties, languages = chance.random(battles), chance.integers(len(LANGUAGES), size=battles)
     said = [{"role": "user", "content": 'Why "so"?\n'}]
     said.append({"role": "assistant", "content": "because of it " * (words // 3)})
-    with path.open("w") as file:
+    with path.open("w", encoding="utf-8") as file:
         for k in range(battles):
             tie = "tie" if ties[k] < 0.1 else "tie (bothbad)"
             vote = {

@@ -33,7 +33,7 @@ def write_votes(path: Path) -> None:
             gap = CITIES.index(right) - CITIES.index(left)
             won = left if draws.random() < 1 / (1 + 2 ** (-gap)) else right
             lines.append(f"p{person},{left},{right},{won}")
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def use(page: Any, address: str, take: Any) -> None:
@@ -52,6 +52,7 @@ def use(page: Any, address: str, take: Any) -> None:
     page.get_by_role("button", name="Write").click()
     page.get_by_label("About how many").fill(f"{PEOPLE}")
     page.locator("#epsilon").fill(f"{EPSILON_STOP}")
+    eventually(page.get_by_text("The best item comes out first")).to_be_visible()
     eventually(page.locator("img[src^=plan]")).to_be_visible()
     page.locator("img[src^=plan]").evaluate("picture => picture.decode()")
     take("app-budget")
