@@ -155,6 +155,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "Release.of": {},
     "Release.rank_for": {"features": {"age": 1}},
     "Release.drift_from": {},
+    "Release.report": {},
     "Report.__init__": {"path": Path("x"), "html": "x"},
     "History.__init__": {"releases": ()},
     "Table.__init__": {},
