@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import uvicorn
 from numpy.typing import NDArray
 from prometheus_client import (
     CollectorRegistry,
@@ -37,6 +38,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 RECEIVE_SECONDS = 10.0
@@ -233,6 +235,27 @@ def make_quiet() -> None:
         logger = logging.getLogger(name)
         logger.handlers = [logging.NullHandler()]
         logger.propagate = False
+
+
+def quiet_server(app: ASGIApp, stop_seconds: int, **more: Any) -> uvicorn.Config:
+    """Settings of a server that keeps no log and tells nobody what it is.
+
+    Args:
+        app: what answers.
+        stop_seconds: seconds for requests that are under way when the server stops.
+        more: further settings of uvicorn.
+    """
+    return uvicorn.Config(
+        app,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=stop_seconds,
+        **more,
+    )
 
 
 _MEANINGS = (

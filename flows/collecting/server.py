@@ -42,6 +42,7 @@ from hushrank.flows.collecting.protocol import (
     GuardedProtocol,
     Meters,
     Recent,
+    quiet_server,
 )
 from hushrank.flows.collecting.spool import (
     MOST_PROCESSES,
@@ -510,19 +511,7 @@ class _Server(uvicorn.Server):
 
 
 def _server(app: ASGIApp) -> _Server:
-    return _Server(
-        uvicorn.Config(
-            app,
-            http=GuardedProtocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=STOP_SECONDS,
-        )
-    )
+    return _Server(quiet_server(app, STOP_SECONDS, http=GuardedProtocol))
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -26,7 +26,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from hushrank.flows.collecting.protocol import make_quiet
+from hushrank.flows.collecting.protocol import make_quiet, quiet_server
 from hushrank.flows.errors import ConfigError, HushrankError, problem_of_machine, text_of
 from hushrank.flows.interfaces.app.budget import Budgets
 from hushrank.flows.interfaces.app.folder import Folder, text_at
@@ -324,20 +324,10 @@ def listening(port: int) -> socket.socket:
 def serve(page: Page, opened: socket.socket, secret: str) -> None:
     """Answer until SIGTERM or SIGINT; a run that was started goes on."""
     host = f"{HOST}:{opened.getsockname()[1]}"
-    config = uvicorn.Config(
-        page.app(secret, host),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=STOP_SECONDS,
-    )
     make_quiet()
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run([opened])
+            uvicorn.Server(quiet_server(page.app(secret, host), STOP_SECONDS)).run([opened])
     finally:
         page.budgets.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hushrank.flows.planning.propose.names import (
     BEST_AND_WORST,
@@ -160,18 +160,10 @@ def guess_columns(
     known = result is not None
     result = result or _Result()
     taken = [name for name in (left, right, result.outcome, result.winner, event) if name]
-    return ColumnGuess(
-        user=guess_user(columns, rows, taken, may_be_last=sides is not None and known),
-        left=left,
-        right=right,
-        outcome=result.outcome,
-        winner=result.winner,
-        event=event,
-        words=result.words,
-        readings=result.readings,
-        empty_winner=_why_no_winner(columns, taken, result),
-        numbered=numbered_column(rows, sides or ()),
-    )
+    user = guess_user(columns, rows, taken, may_be_last=sides is not None and known)
+    numbered = numbered_column(rows, sides or ())
+    guess = ColumnGuess(user=user, left=left, right=right, event=event, numbered=numbered)
+    return _with_result(guess, result, _why_no_winner(columns, taken, result))
 
 
 def stated_columns(
@@ -198,17 +190,19 @@ def stated_columns(
         column = roles["outcome"]
         unknown = _Result(outcome=column, readings=())  # codes whose meaning is asked for
         result = _reading(rows, column, sides, like_winner=False) or unknown
-    return ColumnGuess(
-        user=user,
-        left=left,
-        right=right,
+    numbered = numbered_column(rows, sides or ())
+    guess = ColumnGuess(user=user, left=left, right=right, event=event, numbered=numbered)
+    return _with_result(guess, result, _why_no_winner(columns, [*roles.values()], result))
+
+
+def _with_result(guess: ColumnGuess, result: _Result, empty_winner: str) -> ColumnGuess:
+    return replace(
+        guess,
         outcome=result.outcome,
         winner=result.winner,
-        event=event,
         words=result.words,
         readings=result.readings,
-        empty_winner=_why_no_winner(columns, [*roles.values()], result),
-        numbered=numbered_column(rows, sides or ()),
+        empty_winner=empty_winner,
     )
 
 
