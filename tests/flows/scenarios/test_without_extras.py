@@ -73,6 +73,8 @@ REFUSED: list[tuple[str, list[str], dict[str, Any]]] = [
     ("report", ["plan", JOB, "--people", "50", "--plot", "plan.png"], {}),
     ("report", ["history", JOB, "--plot", "ranks.png"], {}),
     ("report", ["export", JOB, "--out", "ranking.png"], {}),
+    ("languages", ["run", JOB, "--direct"], {"report": {"language": "de"}}),
+    ("collect", ["app", "--no-browser"], {}),
     ("pdf", ["export", JOB, "--out", "ranking.pdf"], {}),
     ("reproduce", ["reproduce", "ccw", "--quick"], {}),
     ("collect", ["collect", JOB], {}),
