@@ -78,7 +78,7 @@ def struck_as_on(system: str, folder: Path, stride: int) -> dict[str, int]:
 
 @pytest.mark.slow
 def test_a_run_that_its_look_stops_may_be_struck_at_many_operations(struck):
-    assert struck([STOPPING], 61).keys() == STOPPED_STATES
+    assert struck([STOPPING], 31).keys() == STOPPED_STATES
 
 
 @pytest.mark.slow
