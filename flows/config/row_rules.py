@@ -419,9 +419,9 @@ def _problems_of_grouped_rankings(
     if rankings.layout in ("long", "pairs"):
         yield (
             "groups",
-            "needs input.layout: list, wide or places, where a row is a ranking; several rows of"
-            f" one could name different groups. Change input.layout: {rankings.layout}, or remove"
-            " it",
+            "needs input.layout: list, wide, places or best-worst, where a row is a ranking;"
+            " several rows of one could name different groups. Change input.layout:"
+            f" {rankings.layout}, or remove it",
         )
     if rankings.in_preflib:
         yield "groups", "needs a column, and files of PrefLib have none; remove it"

@@ -92,7 +92,8 @@ def encode_best_worst(
     listed = np.arange(items.shape[1]) < lengths[:, np.newaxis]
     tied = np.zeros(items.shape, np.bool_)
     tied[:, 1:] = (place[:, 1:] == BETWEEN) & (place[:, :-1] == BETWEEN)
+    kept = None if profile is None else profile[valid]
     rankings = Rankings(
-        items[listed].astype(np.int64), lengths, epsilon[valid], owner, tied[listed]
+        items[listed].astype(np.int64), lengths, epsilon[valid], owner, tied[listed], profile=kept
     )
     return Sifted(rankings, rejects, valid)

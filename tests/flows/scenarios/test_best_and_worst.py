@@ -145,6 +145,21 @@ def test_an_export_is_ranked_and_its_intervals_hold(shape: str, here: Path):
     assert release.privacy.parameters["longest_ranking"] == SHOWN  # noise for sets, not for lists
 
 
+def test_choices_are_ranked_in_each_group(here: Path):
+    """Even people prefer as all do; odd ones say the worst is the best."""
+    header = ["id", "team", "best", "worst", *(f"alt_{k}" for k in range(1, 5))]
+
+    def row(person: int, shown: list[str], best: str, worst: str) -> list[object]:
+        named = (worst, best) if person % 2 else (best, worst)
+        return [person, ("even", "odd")[person % 2], *named, *shown]
+
+    write(header, row)
+    survey = job(here, user="id", best="best", worst="worst", shown=header[4:])
+    run(survey.set(groups={"column": "team", "values": ["even", "odd"]}))
+    even, odd = load_release(here / "out" / "release.json").groups
+    assert even.ranking[0].item == odd.ranking[-1].item == "Tea"
+
+
 def test_a_file_of_ranks_says_the_same(here: Path):
     """1, 0 and -1 in a column for each item are `layout: wide`, which needs no other rule."""
     write(

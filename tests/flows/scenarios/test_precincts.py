@@ -201,7 +201,7 @@ def test_margins_of_a_precinct_hold_for_all_of_its_candidates_at_once(survey, co
         ),
         (
             {"input__layout": "long", "input__columns": {"user": "ballot"}},
-            "groups: needs input.layout: list, wide or places",
+            "groups: needs input.layout: list, wide, places or best-worst",
         ),
         ({"groups__column": "1st"}, "groups.column: 1st is a column of the ranking already"),
         ({"groups__districts": {"North": CODES[:2]}}, "groups.districts: must list each of"),
