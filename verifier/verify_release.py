@@ -535,7 +535,7 @@ def sizes_of(release: Document, certificate: Document) -> Sizes:
         of["pairs_of_effects"] = q * (q + 1) // 2 - (release["effects"][0]["scale"] is None)
     if told is not None:
         cells = n if kind == "win-counts" else n * n
-        of["drawn"] = cells * max(1, len(domain["groups"]) + domain["other_rows"])
+        of["drawn"] = cells * bundle_of(certificate).groups
         of["shown"] = min(told["window"] or told["number"], told["number"])
     numbers = ("epsilon", "noise_scale", "sensitivity_l1")
     scales = {f"information_{name}_{number}" for name in SUMS for number in numbers}
@@ -1945,7 +1945,8 @@ def numbers_of_night(certificate: Document, release: Document, law: Document) ->
     if number == 1 or (told["window"] == 1 and len(told["coefficients"]) == 1):
         n, groups = certificate["domain"]["items"], bundle_of(certificate).groups
         cells = len(told["noisy"]) // groups
-        sums = [sum(told["noisy"][at::cells]) / told["coefficients"][0] for at in range(cells)]
+        whole = told["noisy"][-cells:] if bundle_of(certificate).most else told["noisy"]
+        sums = [sum(whole[at::cells]) / told["coefficients"][0] for at in range(cells)]
         listed = list(shown.values()) if isinstance(shown, dict) else list(itertools.chain(*shown))
         pairs = zip(itertools.count(), listed, sums, strict=False)
         far = [a - b for at, a, b in pairs if cells == n or at // n != at % n]
@@ -2257,8 +2258,8 @@ def bundle_of(certificate: Document) -> Bundle:
     guarantee, domain = certificate["guarantee"], certificate["domain"]
     bounds, unit = domain["bounds"], guarantee["unit"]
     overlap = bounds.get("groups_per_answer") or 0
-    if overlap > len(domain["groups"]) or (overlap and domain["stream"]):
-        raise Wrong("an answer counts in more groups than there are, or in several on many nights")
+    if overlap > len(domain["groups"]):
+        raise Wrong("an answer counts in more groups than there are")
     if unit == "user" and bounds["max_contributions"] is None:
         raise Wrong("nothing bounds the rows of a person: max_contributions is missing")
     return Bundle(
@@ -2614,7 +2615,9 @@ def count_norms(
     if derivation == OF_NAMES:  # d names of a person add 2^20 / sqrt(d) to each, rounded down
         return b.sides * inputs["c"] * math.isqrt(2**40 // inputs["c"]), b.sides * 2**40
     if derivation == "stream_sensitivity":
-        return stream_norms(b, inputs["coefficients"], certificate["domain"]["stream"], release)
+        terms = certificate["domain"]["stream"]
+        l1, l2_squared = stream_norms(b, inputs["coefficients"], terms, release)
+        return (b.most + 1) * l1, (b.most + 1) * l2_squared
     if derivation == "weighted_sensitivity":
         most = round(fraction(bounds["max_weight"] or 1) * UNIT)
         laplace, by_weights = draw["law"]["kind"] == "laplace", bounds["bounding"] == "weights"
@@ -2717,7 +2720,7 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
         return counted | inputs_of_weights(law, certificate["domain"]["bounds"], b, PLAIN[named])
     if derivation == "stream_sensitivity" and terms.get("participation"):
         own = {"row_weight": b.weight, "both": b.sides, "rows": terms["participation"]["rows"]}
-        return {**own, "coefficients": release["stream"]["coefficients"]}
+        return {**own, **overlap_of(b), "coefficients": release["stream"]["coefficients"]}
     if derivation == "stream_sensitivity":
         own = {name: terms[name] for name in ("nights", "participations", "gap")}
         own |= {"sides": 1, "both": b.sides, "groups": 1}
@@ -5363,7 +5366,7 @@ all_nights: all nights so far
 night_alone: the night alone
 : the last {window} nights
 [in_groups]
-groups: ~in a group, and {shown_of_all} in all groups together
+groups -overlap: ~in a group, and {shown_of_all} in all groups together
 :
 [end]
 longest: ; longer than {longest} items none counts.

@@ -488,7 +488,7 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
 
 
 def _problems_of_overlap(config: Sections, groups: GroupsConfig) -> Problems:
-    """Refuse groups that overlap where an answer is in one group, or a stream counts it."""
+    """Refuse groups that overlap where an answer is in one group."""
     if not isinstance(config.input, InputConfig):
         yield (
             "groups.most",
@@ -496,12 +496,6 @@ def _problems_of_overlap(config: Sections, groups: GroupsConfig) -> Problems:
             " group. Remove it",
         )
         return
-    if config.schedule.stream is not None:
-        yield (
-            "groups.most",
-            "does not go with schedule.stream, whose noise is for answers in one group; remove one"
-            " of the two",
-        )
     if config.input.columns.event is not None and config.privacy.unit is Unit.COMPARISON:
         yield (
             "groups.most",

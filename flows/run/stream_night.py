@@ -207,6 +207,13 @@ class StreamNight:
         method = self.drawn_by.method
         return isinstance(method, CountedMethod) and method.statistic is Statistic.PAIR_COUNTS
 
+    @property
+    def groups_overlap(self) -> bool:
+        """Whether an answer may be in several groups, so that the whole has cells of its own."""
+        mechanism = self.drawn_by.mechanism
+        groups = mechanism.groups if isinstance(mechanism, CountMechanism) else None
+        return groups is not None and groups.most is not None
+
     def drawn(self) -> released_files.Drawn | None:
         """Draw of the night, which is read once; None: nothing is drawn yet.
 
@@ -379,7 +386,9 @@ class StreamNight:
     def _noisy(self, found: released_files.Drawn) -> Noisy:
         """Return the released arrays of a drawn night: all of them are computed from its draw."""
         place = (self.folder, self.stream_id, self.number)
-        shown = shown_of(*place, self.stream, found, pairs=self.counts_pairs)
+        shown = shown_of(
+            *place, self.stream, found, pairs=self.counts_pairs, overlap=self.groups_overlap
+        )
         return Noisy(
             arrays=arrays_of(found, shown, self.number, self.stream),
             drawn_by=self.drawn_by,

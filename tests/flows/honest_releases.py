@@ -387,6 +387,16 @@ STREAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "stream, names": ("noisy-counts, gaussian", {**ADDED, **NAMES}, STREAM),
     "stream of metered rows, names": (PAIRS, NAMES, METERED),
     "stream of groups": ("noisy-counts, rho", {"groups": GROUPS}, STREAM),
+    "stream of groups that overlap": (
+        "noisy-counts, rho",
+        {"groups": {**OVERLAP, "others": "whole"}},
+        STREAM,
+    ),
+    "stream of metered rows, groups that overlap, names": (
+        PAIRS,
+        {**NAMES, **SPLIT, "groups": {**OVERLAP, "most": 1}},
+        METERED,
+    ),
 }
 NIGHTLY = "counts of a night"
 OFFICER = "terms of an officer"

@@ -181,8 +181,8 @@ def calibrate_stream(
     added = replace(params, adjacency=Adjacency.ADD_REMOVE)
     if isinstance(section.terms, RowTerms):  # what one row moves
         added = replace(added, max_contributions=1, per_item_cap=None)
-    n_items, n_groups = len(config.items.catalogue.names), 1 if groups is None else len(groups)
-    one = of(added, n_items, config.comparisons.ties.row_weight, n_groups)
+    n_items, (n_groups, most) = len(config.items.catalogue.names), cells_of(groups)
+    one = of(added, n_items, config.comparisons.ties.row_weight, n_groups).in_groups(most)
     try:
         stream = stream_of(params, one, section.terms, section.workload, section.bands)
     except ValueError as error:

@@ -206,6 +206,20 @@ JOBS: dict[str, Settings] = {
         "noisy-pairs",
         schedule={"stream": METERED},
     ),
+    "stream, groups that overlap": job(
+        {**COMPARED, "paths": ["rows-{date}.csv"]},
+        GAUSSIAN,
+        "noisy-counts",
+        schedule={"stream": STREAM},
+        groups=OVERLAPPING,
+    ),
+    "stream, metered rows, groups that overlap": job(
+        {**COMPARED, "paths": ["rows-{date}.csv"]},
+        GAUSSIAN,
+        "noisy-pairs",
+        schedule={"stream": METERED},
+        groups=OVERLAPPING,
+    ),
     "debiased-rr": job(TIED, {**LOCAL, "budget": "per_user"}, "debiased-rr"),
     "debiased-rr, one answer": job(TIED, LOCAL, "debiased-rr"),
     "laplace-rr": job(TIED, LOCAL, "laplace-rr"),
@@ -637,6 +651,13 @@ BUGS: dict[str, Bug] = {
     "overlap without the whole": Bug("pairs, groups that overlap", overlap_without_the_whole),
     "twice in the whole": Bug("counts, groups that overlap", twice_in_the_whole),
     "all groups count": Bug("counts, groups that overlap", all_groups_count),
+    "overlap at the cost of one, stream": Bug(
+        "stream, groups that overlap", overlap_at_the_cost_of_one
+    ),
+    "overlap without the whole, metered rows": Bug(
+        "stream, metered rows, groups that overlap", overlap_without_the_whole, 3_000
+    ),
+    "all groups count, stream": Bug("stream, groups that overlap", all_groups_count, 3_000),
     "groups of rankings at the cost of one": Bug("borda, groups", groups_at_the_cost_of_one),
     "a voter in two precincts": Bug("precincts", in_two_precincts),
     "levels at the cost of one": Bug("precincts", one_level_is_charged),

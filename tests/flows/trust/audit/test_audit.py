@@ -59,6 +59,7 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
     "totals of points, groups",
     *("counts, groups that overlap", "pairs, groups that overlap"),
+    *("stream, groups that overlap", "stream, metered rows, groups that overlap"),
 )
 COUNTED = (  # all jobs that add noise to counts and release them
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),
@@ -71,6 +72,7 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("pairs, names", "spectral, names", "borda, names", "stream, names"),
     *("stream, metered rows", "totals of points, groups", "precincts", "borda, groups"),
     *("counts, groups that overlap", "pairs, groups that overlap"),
+    *("stream, groups that overlap", "stream, metered rows, groups that overlap"),
 )
 FAULTS = (
     *("names are people, counts", "names are people, stream", "names are people, borda"),
@@ -97,7 +99,8 @@ FAULTS = (
     *("a voter in two precincts", "levels at the cost of one"),
     "groups of rankings at the cost of one",
     *("overlap at the cost of one", "overlap without the whole", "twice in the whole"),
-    "all groups count",
+    *("all groups count", "all groups count, stream", "overlap at the cost of one, stream"),
+    "overlap without the whole, metered rows",
     *("right answers alone", "right answers alone, by group"),
     *("half the noise, bands", "a sheet in several bands"),
     *("sheets by score for free", "how many sheets count is told"),
