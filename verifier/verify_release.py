@@ -979,7 +979,10 @@ def is_told_lead(certificate: Document, release: Document) -> bool:
     return bool(named) and len({*named}) == len(named) and alone and counted
 
 
-OVERLAPPING = ("win-counts", "win-loss-counts", "pair-counts", "tie-counts")
+OVERLAPPING = (
+    *("win-counts", "win-loss-counts", "pair-counts", "tie-counts"),
+    *("above-counts", "margin-counts", "net-sums", "place-counts"),
+)
 
 
 def check_extras(certificate: Document, release: Document) -> None:
@@ -2449,11 +2452,18 @@ def norms_add_up(
 
 
 def rankings(
-    most: int, sides: int, k: int, n: int, weights: Mapping[str, int], groups: int = 1
+    most: int,
+    sides: int,
+    k: int,
+    n: int,
+    weights: Mapping[str, int],
+    groups: int = 1,
+    overlap: int = 0,
 ) -> Norms:
     """Weighted parts of at most `most` lists of k items, above all others of n. A norm is convex,
     so it is largest at a corner: `most` lists appear, or as many of opposite nets replace them; or,
-    where groups are counted apart, lists of one group go and as many of another one appear."""
+    where groups are counted apart, lists of one group go and as many of another one appear. Where
+    a list is in `overlap` groups and in the whole, some of these groups are those of the others."""
     if not 2 <= k <= n or most < 1 or not weights or min(weights.values()) < 1:
         raise Wrong("rankings need two items, one list and weights of at least 1")
     told = math.comb(n, 2) - math.comb(n - k, 2)
@@ -2470,11 +2480,19 @@ def rankings(
     for level in LEVELS:  # one cell, or another one
         comes[level], changes[level] = (1, 1), (2, 2)
     moved = {part: most * weight for part, weight in weights.items()}
-    if sides == 2 and groups > 1:
-        comes = {part: (2 * l1, 2 * l2_squared) for part, (l1, l2_squared) in comes.items()}
-    corners = (comes, changes)[:sides]
-    l1 = max(sum(w * each[part][0] for part, w in moved.items()) for each in corners)
-    return l1, max(sum(w * w * each[part][1] for part, w in moved.items()) for each in corners)
+    corners = [(0, overlap + 1 if overlap or sides == 1 or groups == 1 else 2)]  # turned, and gone
+    if sides == 2:
+        shared = range(overlap + 1)
+        corners += [(c + 1, min(2 * (overlap - c), groups - 1 - c)) for c in shared]
+
+    def largest(norm: int, factors: Mapping[str, int]) -> int:
+        one, other = (
+            sum(factor * each[part][norm] for part, factor in factors.items())
+            for each in (changes, comes)
+        )
+        return max(turned * one + gone * other for turned, gone in corners)
+
+    return largest(0, moved), largest(1, {part: w * w for part, w in moved.items()})
 
 
 def measurements(rows: int, sides: int, items: int, edges: int | None, degree: int | None) -> Norms:
@@ -2632,7 +2650,8 @@ def count_norms(
         longest = release["privacy"]["parameters"]["longest_ranking"]
         weights = {part: inputs[part] for part in RANKED_PARTS if inputs.get(part)}
         apart = 1 if released["kind"] == "precinct-counts" else b.groups
-        return rankings(b.rows, b.sides, longest, inputs.get("n", longest), weights, apart)
+        n, groups = inputs.get("n", longest), (apart, b.most)
+        return rankings(b.rows, b.sides, longest, n, weights, *groups)
     if derivation in OF_TESTS:
         return OF_TESTS[derivation](b, released)
     if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64
@@ -2739,7 +2758,7 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
             return {"L": b.rows, "sides": b.sides, **levels}
         parts = dict.fromkeys(NAMED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
         if b.groups > 1 or "groups" in draw["inputs"]:  # earlier versions had no groups of these
-            parts["groups"] = b.groups
+            parts |= {"groups": b.groups, **overlap_of(b)}
         longest = release["privacy"]["parameters"]["longest_ranking"]
         return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
     if derivation == "gradient_sensitivity":

@@ -130,6 +130,16 @@ def test_sensitivity_of_weighted_rows(adjacency, rows, items, counted, by_weight
     assert ours == (norms(found.whole), found.divisor)
 
 
+SHARED = [
+    (1, 0),
+    (2, 0),
+    (3, 1),
+    (3, 2),
+    (6, 2),
+    (9, 4),
+]  # groups, and those of a list that overlap
+
+
 @FEW
 @given(
     st.sampled_from(Adjacency),
@@ -150,9 +160,10 @@ def test_sensitivity_of_rankings(adjacency, lists, longest, part, noise):
     sides = 1 if adjacency is Adjacency.ADD_REMOVE else 2
     for weights in (spread_weights(params, part, longest), {part: 1}, {Part.PLACES: 3}):
         named = {str(name): weight for name, weight in weights.items()}
-        for groups in (1, 2):
-            found = norms(ranking_sensitivity(params, longest, weights, groups))
-            assert verifier.rankings(lists, sides, longest, longest, named, groups) == found
+        for groups, overlap in SHARED:
+            found = norms(ranking_sensitivity(params, longest, weights, groups, overlap or None))
+            how = (lists, sides, longest, longest, named, groups, overlap)
+            assert verifier.rankings(*how) == found
 
 
 @FEW
@@ -178,9 +189,10 @@ def test_sensitivity_of_rankings_above_all_others(adjacency, lists, longest, mor
     margins = margin_weights(params, longest, below=n)
     for weights in (spread, {part: 1}, {Part.PLACES: 3}, margins):
         named = {str(name): weight for name, weight in weights.items()}
-        for groups in (1, 2):
-            found = norms(ranking_below_sensitivity(params, longest, weights, n, groups))
-            assert verifier.rankings(lists, sides, longest, n, named, groups) == found
+        for groups, overlap in SHARED:
+            shared = (groups, overlap or None)
+            found = norms(ranking_below_sensitivity(params, longest, weights, n, *shared))
+            assert verifier.rankings(lists, sides, longest, n, named, groups, overlap) == found
 
 
 @FEW

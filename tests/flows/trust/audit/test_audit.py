@@ -60,6 +60,7 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     "totals of points, groups",
     *("counts, groups that overlap", "pairs, groups that overlap"),
     *("stream, groups that overlap", "stream, metered rows, groups that overlap"),
+    *("kemeny, groups that overlap", "footrule, groups that overlap"),
 )
 COUNTED = (  # all jobs that add noise to counts and release them
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),
@@ -73,6 +74,7 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("stream, metered rows", "totals of points, groups", "precincts", "borda, groups"),
     *("counts, groups that overlap", "pairs, groups that overlap"),
     *("stream, groups that overlap", "stream, metered rows, groups that overlap"),
+    *("kemeny, groups that overlap", "footrule, groups that overlap"),
 )
 FAULTS = (
     *("names are people, counts", "names are people, stream", "names are people, borda"),
@@ -101,6 +103,8 @@ FAULTS = (
     *("overlap at the cost of one", "overlap without the whole", "twice in the whole"),
     *("all groups count", "all groups count, stream", "overlap at the cost of one, stream"),
     "overlap without the whole, metered rows",
+    *("overlap of rankings at the cost of one", "overlap of rankings without the whole"),
+    "all groups of rankings count",
     *("right answers alone", "right answers alone, by group"),
     *("half the noise, bands", "a sheet in several bands"),
     *("sheets by score for free", "how many sheets count is told"),
