@@ -16,7 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushrank.transforms.common.catalogue import UNLISTED_GROUP, Groups
+from hushrank.transforms.common.catalogue import (
+    GROUP_RULES,
+    SEVERAL_WRITTEN,
+    UNLISTED_GROUP,
+    Groups,
+)
 from hushrank.transforms.common.encode import Rules
 from hushrank.transforms.common.group_sets import NO_FLAG, sets_of
 from hushrank.transforms.common.schema import (
@@ -28,6 +33,7 @@ from hushrank.transforms.common.schema import (
     to_numpy,
     to_text,
 )
+from hushrank.transforms.common.written_lists import NO_LIST
 
 NO_VALUE = "a feature of the person is missing, or is none of its values"
 
@@ -178,7 +184,7 @@ class GroupOfRankings:
         groups: groups that there are.
     """
 
-    broken: ClassVar[tuple[str, ...]] = (UNLISTED_GROUP,)
+    broken: ClassVar[tuple[str, ...]] = tuple(rule for rule, _ in GROUP_RULES)  # of -1, -2
     column: str
     groups: Groups
 
@@ -192,7 +198,7 @@ class GroupOfRankings:
         return len(self.groups)
 
     def profiles_of(self, batch: pa.RecordBatch) -> Integers:
-        """Group of each row; -1 where it is none of those that count."""
+        """Group of each row; below 0 where it is none of those that count."""
         return self.groups.codes(batch[self.column]).astype(np.int64)
 
 
@@ -205,7 +211,7 @@ class SetOfRankings:
         groups: groups that there are.
     """
 
-    broken: ClassVar[tuple[str, ...]] = (UNLISTED_GROUP, NO_FLAG)
+    broken: ClassVar[tuple[str, ...]] = (UNLISTED_GROUP, NO_FLAG, NO_LIST, SEVERAL_WRITTEN)
     columns: GroupSets
     groups: Groups
 
