@@ -979,16 +979,13 @@ def is_told_lead(certificate: Document, release: Document) -> bool:
     return bool(named) and len({*named}) == len(named) and alone and counted
 
 
-OVERLAPPING = (
-    *("win-counts", "win-loss-counts", "pair-counts", "tie-counts"),
-    *("above-counts", "margin-counts", "net-sums", "place-counts"),
-)
+APART = {"point-totals", "sheet-totals", "precinct-counts", "scores-and-effects"}  # no overlap
 
 
 def check_extras(certificate: Document, release: Document) -> None:
     """That no part of a release stands beside numbers that it cannot be made of."""
     kind, domain = release["released"]["kind"], certificate["domain"]
-    if domain["bounds"].get("groups_per_answer") and kind not in OVERLAPPING:
+    if domain["bounds"].get("groups_per_answer") and kind not in GROUPED - APART:
         raise Wrong(f"{kind} have no groups that overlap, and the certificate states some")
     grouped = kind in GROUPED and not is_weighted(certificate)
     for name, found, made_of_it in (
@@ -2249,6 +2246,10 @@ class Bundle:
         """The most of these fits that a row takes part in."""
         return min(self.fits, 2)
 
+    def shared(self, norms: Norms) -> Norms:
+        """Norms where a row adds to `most` groups and to the whole, from those of one group."""
+        return (self.most + 1) * norms[0], (self.most + 1) * norms[1]
+
     def most_rows(self, items: int | None = None) -> int:
         """Rows within all of these bounds together, among so many of the items; None: all."""
         n = self.items if items is None else items
@@ -2451,19 +2452,11 @@ def norms_add_up(
     return known and counts(b)[place] == 2 * counts(replace(b, sides=1))[place]
 
 
-def rankings(
-    most: int,
-    sides: int,
-    k: int,
-    n: int,
-    weights: Mapping[str, int],
-    groups: int = 1,
-    overlap: int = 0,
-) -> Norms:
-    """Weighted parts of at most `most` lists of k items, above all others of n. A norm is convex,
-    so it is largest at a corner: `most` lists appear, or as many of opposite nets replace them; or,
-    where groups are counted apart, lists of one group go and as many of another one appear. Where
-    a list is in `overlap` groups and in the whole, some of these groups are those of the others."""
+def rankings(b: Bundle, k: int, n: int, weights: Mapping[str, int]) -> Norms:
+    """Weighted parts of at most L lists of k items, above all others of n. A norm is convex, so it
+    is largest at a corner: L lists appear, or as many of opposite nets replace them, in other
+    groups where these are counted apart, and where they overlap in some of the same."""
+    most, sides, groups, overlap = b.rows, b.sides, b.groups, b.most
     if not 2 <= k <= n or most < 1 or not weights or min(weights.values()) < 1:
         raise Wrong("rankings need two items, one list and weights of at least 1")
     told = math.comb(n, 2) - math.comb(n - k, 2)
@@ -2480,19 +2473,12 @@ def rankings(
     for level in LEVELS:  # one cell, or another one
         comes[level], changes[level] = (1, 1), (2, 2)
     moved = {part: most * weight for part, weight in weights.items()}
-    corners = [(0, overlap + 1 if overlap or sides == 1 or groups == 1 else 2)]  # turned, and gone
-    if sides == 2:
-        shared = range(overlap + 1)
-        corners += [(c + 1, min(2 * (overlap - c), groups - 1 - c)) for c in shared]
-
-    def largest(norm: int, factors: Mapping[str, int]) -> int:
-        one, other = (
-            sum(factor * each[part][norm] for part, factor in factors.items())
-            for each in (changes, comes)
-        )
-        return max(turned * one + gone * other for turned, gone in corners)
-
-    return largest(0, moved), largest(1, {part: w * w for part, w in moved.items()})
+    corners = [(0, overlap + 1 if overlap or sides == 1 or groups == 1 else 2)]
+    turned = range(overlap + 1 if sides == 2 else 0)  # groups in which lists replace others
+    corners += [(c + 1, min(2 * (overlap - c), groups - 1 - c)) for c in turned]
+    l1, gone1 = (sum(w * each[part][0] for part, w in moved.items()) for each in (changes, comes))
+    l2, gone2 = (sum(w * w * each[p][1] for p, w in moved.items()) for each in (changes, comes))
+    return max(x * l1 + y * gone1 for x, y in corners), max(x * l2 + y * gone2 for x, y in corners)
 
 
 def measurements(rows: int, sides: int, items: int, edges: int | None, degree: int | None) -> Norms:
@@ -2623,9 +2609,8 @@ def count_norms(
     heavy = b.weight * (UNIT if derivation == "weighted_sensitivity" else 1)
     if released.get("row_weight", heavy) != heavy and "look" not in derivation:
         raise Wrong(f"a row adds {released['row_weight']} to what was published, not {heavy}")
-    if derivation in PLAIN:  # a row adds to so many groups, and to the whole
-        l1, l2_squared = PLAIN[derivation](b)
-        return (b.most + 1) * l1, (b.most + 1) * l2_squared
+    if derivation in PLAIN:
+        return b.shared(PLAIN[derivation](b))
     if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one, and of
         return (b.sides + counts_items(release),) * 2  # a third one, to which it adds one at most
     if derivation in QUERIES:
@@ -2633,9 +2618,8 @@ def count_norms(
     if derivation == OF_NAMES:  # d names of a person add 2^20 / sqrt(d) to each, rounded down
         return b.sides * inputs["c"] * math.isqrt(2**40 // inputs["c"]), b.sides * 2**40
     if derivation == "stream_sensitivity":
-        terms = certificate["domain"]["stream"]
-        l1, l2_squared = stream_norms(b, inputs["coefficients"], terms, release)
-        return (b.most + 1) * l1, (b.most + 1) * l2_squared
+        nights = certificate["domain"]["stream"]
+        return b.shared(stream_norms(b, inputs["coefficients"], nights, release))
     if derivation == "weighted_sensitivity":
         most = round(fraction(bounds["max_weight"] or 1) * UNIT)
         laplace, by_weights = draw["law"]["kind"] == "laplace", bounds["bounding"] == "weights"
@@ -2650,8 +2634,7 @@ def count_norms(
         longest = release["privacy"]["parameters"]["longest_ranking"]
         weights = {part: inputs[part] for part in RANKED_PARTS if inputs.get(part)}
         apart = 1 if released["kind"] == "precinct-counts" else b.groups
-        n, groups = inputs.get("n", longest), (apart, b.most)
-        return rankings(b.rows, b.sides, longest, n, weights, *groups)
+        return rankings(replace(b, groups=apart), longest, inputs.get("n", longest), weights)
     if derivation in OF_TESTS:
         return OF_TESTS[derivation](b, released)
     if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64

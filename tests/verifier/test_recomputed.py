@@ -7,6 +7,7 @@ import re
 import time
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,6 +131,12 @@ def test_sensitivity_of_weighted_rows(adjacency, rows, items, counted, by_weight
     assert ours == (norms(found.whole), found.divisor)
 
 
+def lists_of(rows: int, sides: int, groups: int, overlap: int) -> Any:
+    """Rankings of one person, as the verifier takes them."""
+    bounds = {"items": 2, "rows": rows, "cap": None, "distinct": False, "weight": 1}
+    return verifier.Bundle(**bounds, sides=sides, groups=groups, most=overlap)
+
+
 SHARED = [
     (1, 0),
     (2, 0),
@@ -162,8 +169,8 @@ def test_sensitivity_of_rankings(adjacency, lists, longest, part, noise):
         named = {str(name): weight for name, weight in weights.items()}
         for groups, overlap in SHARED:
             found = norms(ranking_sensitivity(params, longest, weights, groups, overlap or None))
-            how = (lists, sides, longest, longest, named, groups, overlap)
-            assert verifier.rankings(*how) == found
+            bundle = lists_of(lists, sides, groups, overlap)
+            assert verifier.rankings(bundle, longest, longest, named) == found
 
 
 @FEW
@@ -192,7 +199,8 @@ def test_sensitivity_of_rankings_above_all_others(adjacency, lists, longest, mor
         for groups, overlap in SHARED:
             shared = (groups, overlap or None)
             found = norms(ranking_below_sensitivity(params, longest, weights, n, *shared))
-            assert verifier.rankings(lists, sides, longest, n, named, groups, overlap) == found
+            bundle = lists_of(lists, sides, groups, overlap)
+            assert verifier.rankings(bundle, longest, n, named) == found
 
 
 @FEW
