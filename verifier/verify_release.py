@@ -318,7 +318,7 @@ parameters of private-pairs: pairs_answered=count hidden=text features_of_people
     *private-lists
 parameters of margin-counts: weight_of_margins=count weight_of_rankings=count longest_ranking=count
     items_at_one_rank?=text contradicted_margins=number fewest_possible_contradicted_margins=number
-    proven_best=bool
+    proven_best=bool widened_for_sets_of_a_person_by?=number
 parameters of above-counts: weight_of_above=count weight_of_squares?=count weight_of_rankings?=count
     *lists
 parameters of net-sums: weight_of_nets=count weight_of_squares=count weight_of_rankings=count *lists
@@ -413,7 +413,7 @@ transform: type=text
     fewest_answers_to_a_pair?=count
 *lists: longest_ranking=count items_at_one_rank?=text rankings_with_noise?=number
     drawn_to_zero_by?=number ridge?=number disagreements?=number
-    fewest_possible_disagreements?=number proven_best?=bool
+    fewest_possible_disagreements?=number proven_best?=bool widened_for_sets_of_a_person_by?=number
 *private-lists: epsilon_of_a_ranking=text epsilon_of_a_person_at_most?=number mechanism_chosen?=text
     debiased=bool longest_ranking=count items_at_one_rank?=text drawn_to_zero_by?=number
     levels_of_epsilon?=text weights?=text effective_rankings?=number

@@ -221,6 +221,18 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
             "privacy__max_contributions": 2,
         },
     ),
+    "several sets in a row": (
+        "kemeny, user",
+        {
+            "input__layout": "best-worst",
+            "input__ties": "random",
+            "input__columns": {
+                "user": "user",
+                "sets": [{"best": "best", "worst": "worst", "shown": ["a", "b", "c"]}],
+            },
+            "privacy__max_contributions": 2,
+        },
+    ),
     "rankings of nobody": ("borda", {"input__columns__user": None}),
     "rankings, contests": ("kemeny", {"input__columns__contest": "team", "input__contest": "red"}),
     "rankings in lists": ("borda", LISTS),

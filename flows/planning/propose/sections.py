@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hushrank.flows.planning.propose.columns import ColumnGuess
+from hushrank.flows.planning.propose.item_sets import items_questions, shown_lines
 from hushrank.flows.planning.propose.names import TIES, flow, line, scalar
 from hushrank.flows.planning.propose.pairs import PairsGuess
 from hushrank.flows.planning.propose.people import (
@@ -340,6 +341,7 @@ def rankings_lines(
     """
     in_file = items_file is not None
     ranked = [*guess.places, *guess.shown, *(column for column, _ in guess.items)]
+    ranked += [name for each in guess.sets for name in each.columns]
     free = [each for each in columns if each not in (*ranked, guess.best, guess.worst)]
     roles = _column_questions(
         _RANKING_ROLES, guess.unknown(), free, {}, may_name_people(free, guess.user)
@@ -373,10 +375,14 @@ def rankings_lines(
             *(each.line for each in _any(unlisted)),
         ),
         items=_item_lines(items) if items else tuple(_ranked_items(guess, items_file)),
-        privacy=tuple(_trusted_lines(epsilon, owned="user" in known, chosen=chosen)),
+        privacy=tuple(
+            _trusted_lines(
+                epsilon, owned="user" in known, chosen=chosen, most=max(len(guess.sets), 1)
+            )
+        ),
         budget="10",
         delta=_TOTAL_DELTA,
-        questions=(*roles, *numbers, *_any(unlisted), *items, epsilon),
+        questions=(*(*roles, *items_questions(guess), *numbers, *_any(unlisted), *items, epsilon),),
     )
 
 
@@ -425,8 +431,7 @@ def _tie_lines(guess: RankingGuess, ties: str) -> Iterator[str]:
 
 def _place_lines(guess: RankingGuess) -> Iterator[str]:
     """Yield the columns of places or of items shown, and the words that name no item."""
-    if guess.shown:
-        yield line("    shown", flow(guess.shown), "the items shown, best and worst among them")
+    yield from shown_lines(guess)
     if guess.places:
         yield line("    places", flow(guess.places), "the first place first")
         yield line("  not_ranked", flow(NOBODY), "cells that name nobody, beside empty ones")
@@ -451,7 +456,7 @@ def _ranked_items(guess: RankingGuess, items_file: str | None) -> Iterator[str]:
         yield from (f"    - {scalar(item)}" for _, item in guess.items)
 
 
-def _trusted_lines(epsilon: Question, *, owned: bool, chosen: bool) -> Iterator[str]:
+def _trusted_lines(epsilon: Question, *, owned: bool, chosen: bool, most: int) -> Iterator[str]:
     """Yield the guarantee of rankings that are counted before noise is added."""
     yield line(
         "  unit", "user", "you hold the raw rankings; if nobody may, use local with mechanism: auto"
@@ -461,10 +466,10 @@ def _trusted_lines(epsilon: Question, *, owned: bool, chosen: bool) -> Iterator[
     yield from _noise_lines("for many counts that move a little; or laplace, without delta")
     bound = "the most rankings per person that count"
     if chosen:
-        bound = "the most rows per person that count: as many as everybody was asked"
+        bound = "the most sets per person that count: as many as everybody was asked"
     if not owned:
         bound = "nothing says whose a ranking is: each is another person's"
-    yield line("  max_contributions", "1", bound)
+    yield line("  max_contributions", f"{most}", bound)
     yield _look_line()
 
 
