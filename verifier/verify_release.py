@@ -355,8 +355,9 @@ rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text t
     person_features?={[value]}~ overvoted?=[text] repeated?=text write_ins?=text~
     no_valid_vote?=text~
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ places?=[text]~
-    best?=text~ worst?=text~ shown?=[text]~ contest?=text~
+    best?=text~ worst?=text~ shown?=[text]~ sets?=[set]~ contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
+set: best=text worst=text shown?=[text]~ items?=[text]~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
     missing?=text~ booklets?={[text]}~ points?=points~ key?=key~
 answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~ epsilon?=text~
