@@ -123,8 +123,8 @@ class NoisyNets(NetEvidence):
         noise: shape (n, n), covariance of the noise in the sums.
         size: relative error of `rankings`, which scores are divided by.
         kind: law of the noise; `draws`, of how many draws that of one sum is made.
-        seen: shape (n,), whether somebody surely ranked the item, or every list says something of
-            it.
+        seen: shape (n,), whether somebody surely ranked the item, as a name that was found, or
+            every list says something of it.
     """
 
     spread: Floats
@@ -153,7 +153,7 @@ class NoisyNets(NetEvidence):
             totals = pair_totals(wins, variance) * clear
             noise = _pair_noise(wins, totals, variance)
         draws *= counts.draws
-        seen = counts.below or _ranked(counts, sums, np.diagonal(noise), draws)
+        seen = counts.below or counts.found or _ranked(counts, sums, np.diagonal(noise), draws)
         one = (counts.told - 1) / 2
         squares = counts.of(Part.SQUARES) / 4
         spread = _spread(squares, sums, np.diagonal(noise), number, one)

@@ -459,6 +459,7 @@ class NoisyRankings:
         boards: number of such counts of which statements about elections hold at once.
         shown: items of a set that a person sees, of sets of which one person has `sets`; 0: lists
             are taken as independent of each other.
+        found: whether items are names that were found in the rows, so that people wrote each.
 
     Raises:
         ValueError: a part is missing, or there is none.
@@ -473,6 +474,7 @@ class NoisyRankings:
     boards: int = 1
     shown: int = 0
     sets: int = 1
+    found: bool = False
 
     def __post_init__(self) -> None:
         if not self.parts or set(self.parts) != set(map(str, self.weights)):

@@ -122,6 +122,18 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "noisy-pairs, found names",
         {**SPLIT, "method": COUNTS, "items": {"discover": {"most_items": 4, "deny": ["@"]}}},
     ),
+    "lists of found names": (
+        "borda, user",
+        {
+            **LISTS,
+            "input__columns": {"user": "user", "ranking": "ranking"},
+            "input__max_length": 4,
+            "input__ties": None,
+            "items": {"discover": {"share": 0.5}},
+            "privacy__max_contributions": 1,
+            "privacy__epsilon": 8.0,
+        },
+    ),
     "pairs, elo": (PAIRS, {"report": {"scale": "elo"}}),
     "pairs of one row, probit": (PAIRS, {**ONE_ROW, "model": {"link": "probit"}}),
     "pairs, spectral": (PAIRS, {"model": {"estimator": "spectral"}, "input__design": "random"}),

@@ -322,6 +322,7 @@ def _noisy(drawn: Arrays, mechanism: RankingCountMechanism, config: SurveyConfig
         boards=1 if mechanism.groups is None else 1 + len(mechanism.groups.names),
         shown=mechanism.longest if chosen else 0,
         sets=mechanism.params.max_contributions if chosen else 1,
+        found=mechanism.params.discovery is not None,
     )
 
 
@@ -355,10 +356,15 @@ def _of_mean_places(survey: PlannedSurvey, length: int) -> float:
 
 
 def longest_of(config: SurveyConfig) -> int:
-    """Most items of a ranking that counts; a set of best-worst has no more than columns of it."""
-    rankings, n_items = config.rankings, len(config.items.catalogue.names)
-    columns = most_shown(rankings.columns) or n_items
-    return min(rankings.max_length or n_items, n_items, columns)
+    """Most items of a ranking that counts; a set of best-worst has no more than columns of it.
+
+    Where names are found, the settings alone say it, so that noise is as stated before.
+    """
+    rankings = config.rankings
+    allowed = [rankings.max_length, most_shown(rankings.columns) or None]
+    if config.items.discover is None:
+        allowed.append(len(config.items.catalogue.names))
+    return min(each for each in allowed if each is not None)
 
 
 def _below(config: SurveyConfig) -> int | None:
@@ -473,6 +479,7 @@ BORDA = TrustedRankings(
         "places above the middle, on average of rankings",
         reads=(GROUPS,),
         best_worst=True,
+        finds_names=True,
     ),
     plan_order=1,
     weights=partial(_spread, Part.NETS),
@@ -547,6 +554,7 @@ def _either(local: private.PrivateRankings, central: TrustedRankings) -> ByUnit:
         units=(Unit.USER, Unit.LOCAL),
         elections=central.facts.elections,
         best_worst=central.facts.best_worst,
+        finds_names=central.facts.finds_names,
         reads={*local.facts.reads, *central.facts.reads},
     )
     return ByUnit(facts=facts, local=local, trusted=central)
