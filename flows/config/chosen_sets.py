@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Protocol
 
 from pydantic import Field
 
 from hushrank.flows.config.section import Section, Text
 from hushrank.transforms.common.schema import BEST_ITEM, SHOWN_ITEM, WORST_ITEM
 from hushrank.transforms.rankings.ranking_columns import ItemSet
-
-if TYPE_CHECKING:
-    from hushrank.flows.config.rankings import RankingColumnsConfig
 
 MOST_SHOWN = 1_000
 MOST_SETS = 1_000
@@ -49,23 +46,43 @@ class SetConfig(Section):
         )
 
 
-def sets_of(columns: RankingColumnsConfig) -> tuple[ItemSet, ...]:
+class SetColumns(Protocol):
+    """Columns of a log of rankings, as far as these rules look at them."""
+
+    @property
+    def user(self) -> str | None:
+        """Column of the person."""
+
+    @property
+    def contest(self) -> str | None:
+        """Column of the contest."""
+
+    @property
+    def shown(self) -> tuple[str, ...] | None:
+        """Columns of the items shown, of a row with one set."""
+
+    @property
+    def sets(self) -> tuple[SetConfig, ...] | None:
+        """The sets of a row that holds several."""
+
+
+def sets_of(columns: SetColumns) -> tuple[ItemSet, ...]:
     """The sets of a row that holds several; empty: a row is one set."""
     return tuple(each.named() for each in columns.sets or ())
 
 
-def most_shown(columns: RankingColumnsConfig) -> int:
+def most_shown(columns: SetColumns) -> int:
     """Most items that a set of the job shows; 0: nothing says it."""
     sizes = [each.size for each in sets_of(columns)]
     return max(sizes, default=len(columns.shown or ()))
 
 
-def items_of_sets(columns: RankingColumnsConfig) -> Sequence[str]:
+def items_of_sets(columns: SetColumns) -> Sequence[str]:
     """Names of items that `columns.sets` states."""
     return [name for each in columns.sets or () for name in each.items or ()]
 
 
-def problems_of_columns(columns: RankingColumnsConfig) -> Iterable[tuple[str, str]]:
+def problems_of_columns(columns: SetColumns) -> Iterable[tuple[str, str]]:
     """Yield key and rule where the columns of one set, or of several, contradict each other."""
     if columns.sets is None:
         yield from _problems_of_one(columns)
@@ -82,7 +99,7 @@ def problems_of_columns(columns: RankingColumnsConfig) -> Iterable[tuple[str, st
             yield role, f"no column may be called {column} here; rename it in the file"
 
 
-def _problems_of_one(columns: RankingColumnsConfig) -> Iterable[tuple[str, str]]:
+def _problems_of_one(columns: SetColumns) -> Iterable[tuple[str, str]]:
     roles = ("user", "contest", "epsilon", "best", "worst")
     taken = {getattr(columns, role): role for role in roles}
     for name in columns.shown or ():
@@ -92,7 +109,7 @@ def _problems_of_one(columns: RankingColumnsConfig) -> Iterable[tuple[str, str]]
         yield "shown", "names a column twice; remove one of them"
 
 
-def missing_columns(columns: RankingColumnsConfig) -> Iterable[tuple[str, str]]:
+def missing_columns(columns: SetColumns) -> Iterable[tuple[str, str]]:
     """Yield key and rule for each column that layout `best-worst` needs and the job lacks."""
     if columns.sets is None:
         for role, example in _ALONE.items():

@@ -368,6 +368,15 @@ def to_text(column: pa.Array) -> pa.Array:
         return pa.array([_decoded(value) for value in values], pa.large_string())
 
 
+def named_before(items: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Whether each place names an item that a place before it names."""
+    repeated = np.zeros(items.shape, np.bool_)
+    for place in range(1, items.shape[1]):  # few columns, whatever the number of rows
+        before = items[:, :place] == items[:, place : place + 1]
+        repeated[:, place] = (items[:, place] >= 0) & before.any(axis=1)
+    return repeated
+
+
 def cell_texts(column: pa.Array) -> pa.Array:
     """Cells as texts without surrounding blanks; 1.0 is 1, since a column with gaps may hold
     floats."""

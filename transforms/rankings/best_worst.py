@@ -30,7 +30,7 @@ from hushrank.transforms.common.epsilons import (
     epsilons_of,
     rules_of_epsilons,
 )
-from hushrank.transforms.common.schema import cell_texts, to_numpy
+from hushrank.transforms.common.schema import cell_texts, named_before, to_numpy
 from hushrank.transforms.rankings.person_features import rules_of_profiles
 from hushrank.transforms.rankings.ranking_columns import (
     AS_GIVEN,
@@ -44,7 +44,6 @@ from hushrank.transforms.rankings.rankings import (
     TOO_LONG,
     Rankings,
     items_there,
-    named_before,
 )
 
 BEST, BETWEEN, WORST, NOT_SHOWN = range(4)  # places of an item in a row, the best first

@@ -34,6 +34,7 @@ from hushrank.transforms.common.schema import (
     any_in_list,
     by_distinct,
     is_text,
+    named_before,
     repeats_item,
     take_lists,
     to_numpy,
@@ -541,15 +542,6 @@ def encode_places(
     kept = None if profile is None else profile[valid]
     rankings = Rankings(listed, lengths[valid], epsilon[valid], owner, profile=kept)
     return Sifted(rankings, rejects, valid)
-
-
-def named_before(items: Codes) -> Mask:
-    """Whether each place names an item that a place before it names."""
-    repeated = np.zeros(items.shape, np.bool_)
-    for place in range(1, items.shape[1]):  # few columns, whatever the number of rows
-        before = items[:, :place] == items[:, place : place + 1]
-        repeated[:, place] = (items[:, place] >= 0) & before.any(axis=1)
-    return repeated
 
 
 NOBODY, _SEVERAL = UNKNOWN - 1, UNKNOWN - 2  # in place of an item's code
