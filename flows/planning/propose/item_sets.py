@@ -133,3 +133,10 @@ def shown_lines(guess: RankingGuess) -> Iterator[str]:
         question = asked.get(f"input.columns.sets.{number}.items")
         shown = flow(each.shown)
         yield line("        shown", shown) if question is None else question.line
+
+
+def columns_of_ranking(guess: RankingGuess) -> list[str]:
+    """Columns of ranks, places or choices, which are no column of people."""
+    ranked = [*guess.places, *guess.shown, *(column for column, _ in guess.items)]
+    ranked += [name for each in guess.sets for name in each.columns]
+    return [*ranked, *(name for name in (guess.best, guess.worst) if name is not None)]

@@ -9,7 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hushrank.flows.planning.propose.columns import ColumnGuess
-from hushrank.flows.planning.propose.item_sets import items_questions, shown_lines
+from hushrank.flows.planning.propose.item_sets import (
+    columns_of_ranking,
+    items_questions,
+    shown_lines,
+)
 from hushrank.flows.planning.propose.names import TIES, flow, line, scalar
 from hushrank.flows.planning.propose.pairs import PairsGuess
 from hushrank.flows.planning.propose.people import (
@@ -340,9 +344,8 @@ def rankings_lines(
         complete: whether each ranking lists all items, by the kind of the file.
     """
     in_file = items_file is not None
-    ranked = [*guess.places, *guess.shown, *(column for column, _ in guess.items)]
-    ranked += [name for each in guess.sets for name in each.columns]
-    free = [each for each in columns if each not in (*ranked, guess.best, guess.worst)]
+    ranked = columns_of_ranking(guess)
+    free = [each for each in columns if each not in ranked]
     roles = _column_questions(
         _RANKING_ROLES, guess.unknown(), free, {}, may_name_people(free, guess.user)
     )
@@ -375,11 +378,7 @@ def rankings_lines(
             *(each.line for each in _any(unlisted)),
         ),
         items=_item_lines(items) if items else tuple(_ranked_items(guess, items_file)),
-        privacy=tuple(
-            _trusted_lines(
-                epsilon, owned="user" in known, chosen=chosen, most=max(len(guess.sets), 1)
-            )
-        ),
+        privacy=tuple(_trusted_lines(epsilon, guess, owned="user" in known)),
         budget="10",
         delta=_TOTAL_DELTA,
         questions=(*(*roles, *items_questions(guess), *numbers, *_any(unlisted), *items, epsilon),),
@@ -456,7 +455,7 @@ def _ranked_items(guess: RankingGuess, items_file: str | None) -> Iterator[str]:
         yield from (f"    - {scalar(item)}" for _, item in guess.items)
 
 
-def _trusted_lines(epsilon: Question, *, owned: bool, chosen: bool, most: int) -> Iterator[str]:
+def _trusted_lines(epsilon: Question, guess: RankingGuess, *, owned: bool) -> Iterator[str]:
     """Yield the guarantee of rankings that are counted before noise is added."""
     yield line(
         "  unit", "user", "you hold the raw rankings; if nobody may, use local with mechanism: auto"
@@ -465,11 +464,11 @@ def _trusted_lines(epsilon: Question, *, owned: bool, chosen: bool, most: int) -
     yield epsilon.line
     yield from _noise_lines("for many counts that move a little; or laplace, without delta")
     bound = "the most rankings per person that count"
-    if chosen:
+    if guess.layout == "best-worst":
         bound = "the most sets per person that count: as many as everybody was asked"
     if not owned:
         bound = "nothing says whose a ranking is: each is another person's"
-    yield line("  max_contributions", f"{most}", bound)
+    yield line("  max_contributions", f"{max(len(guess.sets), 1)}", bound)
     yield _look_line()
 
 
