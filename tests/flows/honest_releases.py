@@ -128,10 +128,11 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
             **LISTS,
             "input__columns": {"user": "user", "ranking": "ranking"},
             "input__max_length": 4,
-            "input__ties": None,
             "items": {"discover": {"share": 0.5}},
             "privacy__max_contributions": 1,
-            "privacy__epsilon": 8.0,
+            "privacy__epsilon": 95.0,
+            "privacy__noise": "gaussian",
+            "privacy__delta": 1e-6,
         },
     ),
     "pairs, elo": (PAIRS, {"report": {"scale": "elo"}}),
@@ -428,7 +429,9 @@ OTHER_ROWS = {
             "worst": pa.array((ITEMS[2:] + ITEMS[:2]) * 6),
         }
     ),
-    "list": pa.table({"ranking": pa.array([ITEMS, ITEMS[::-1], ITEMS] * 8)}),
+    "list": pa.table(
+        {"user": pa.array([*range(24)]), "ranking": pa.array([ITEMS, ITEMS[::-1], ITEMS] * 8)}
+    ),
     "pairs": pa.table(
         {
             "left": pa.array(ITEMS * 6),
