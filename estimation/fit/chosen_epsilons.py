@@ -75,7 +75,7 @@ class Weighing:
     @property
     def rows(self) -> int:
         """Number of sums that are kept of a pair."""
-        return 2 if self.bins is None else 5
+        return 2 if self.bins is None else 6
 
     def chosen(self, epsilon: Floats) -> Chosen:
         """Counts by epsilon, shape (2, bins)."""

@@ -65,8 +65,8 @@ class WeightedPairs:
             where that was not asked for.
         order: sums of the order of presentation, a row of `presentation.OrderSums`; empty where
             nobody says who was shown first.
-        alike: S, W and Q of the answers weighed alike (see `alike`), shape (3, n, n), or (3, pairs
-            that met) where s and w are CSR, in units of 2^-30; empty where all have one epsilon.
+        alike: S', W', Q' and R of the module `alike`, shape (4, n, n), or (4, pairs that met) where
+            s and w are CSR, in units of 2^-30; empty where all answers have one epsilon.
 
     Raises:
         ValueError: an array has another shape or type, lies outside the triangle, w is negative, or
@@ -78,7 +78,7 @@ class WeightedPairs:
     g: int = 0
     chosen: Chosen = field(default_factory=lambda: np.zeros((2, 0), np.int64))
     order: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    alike: NDArray[np.int64] = field(default_factory=lambda: np.zeros((3, 0), np.int64))
+    alike: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 0), np.int64))
 
     def __post_init__(self) -> None:
         for name, matrix in (("s", self.s), ("w", self.w)):
@@ -92,8 +92,8 @@ class WeightedPairs:
             raise ValueError(f"s has shape {self.s.shape}, w {self.w.shape}: they must agree")
         if not _same_places(self.s, self.w):
             raise ValueError("sparse s and w must store the same pairs")
-        if self.alike.size and self.alike.shape != (3, *_entries(self.w).shape):
-            raise ValueError(f"alike has shape {self.alike.shape}: it needs three numbers a pair")
+        if self.alike.size and self.alike.shape != (4, *_entries(self.w).shape):
+            raise ValueError(f"alike has shape {self.alike.shape}: it needs four numbers a pair")
         if (_entries(self.w) < 0).any() or self.g < 0 or (self.chosen < 0).any():
             raise ValueError("w, g and chosen cannot be negative")
 
@@ -112,18 +112,24 @@ class WeightedPairs:
         weights = _entries(self.w)
         return weights[weights > 0]
 
+    def entries(self) -> NDArray[np.int64]:
+        """S, W and the sums alike, if there are any, as they are stored: shape (2 or 6, ...)."""
+        return np.stack(
+            [_entries(self.s), _entries(self.w), *(self.alike if self.alike.size else ())]
+        )
+
     def pair_values(self) -> tuple[Weights, Weights]:
         """S and W as real numbers, shape (n, n), strictly upper triangle, dense or CSR."""
         return _real(self.s), _real(self.w)
 
     def table(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-        """The pairs that met: items i and j, and S, W and the sums alike, shape (2 or 5, pairs)."""
-        every = (_entries(self.s), _entries(self.w), *(self.alike if self.alike.size else ()))
+        """The pairs that met: items i and j, and S, W and the sums alike, shape (2 or 6, pairs)."""
+        every = self.entries() / UNITS
         if isinstance(self.w, scipy.sparse.csr_array):
             low = np.repeat(np.arange(self.n_items), np.diff(self.w.indptr))
-            return low, self.w.indices.astype(np.int64), np.stack(every) / UNITS
+            return low, self.w.indices.astype(np.int64), every
         low, high = np.nonzero(self.w)
-        return low, high, np.stack(every)[:, low, high] / UNITS
+        return low, high, every[:, low, high]
 
     def with_sums(self, s: NDArray[np.int64], w: NDArray[np.int64]) -> WeightedPairs:
         """Return the same pairs with other sums, in the form of the entries that are stored."""
@@ -159,7 +165,7 @@ def weighted_pairs_of(arrays: Mapping[str, NDArray[np.int64]]) -> WeightedPairs:
     """
     chosen = arrays.get("chosen", np.zeros((2, 0), np.int64))
     order = arrays.get("order", np.zeros(0, np.int64))
-    alike = arrays.get("alike", np.zeros((3, 0), np.int64))
+    alike = arrays.get("alike", np.zeros((4, 0), np.int64))
     if "row_ends" not in arrays:
         return WeightedPairs(arrays["s"], arrays["w"], int(arrays["g"]), chosen, order, alike)
     columns, ends = arrays["columns"], arrays["row_ends"]
@@ -241,9 +247,10 @@ def weighted_terms(
     s, w = _terms(noisy, pull, t)
     if least is None:
         return Terms(s, w)
-    pull = attenuation(flip_thresholds(np.array([least]))) / t
-    squares = np.broadcast_to(np.rint(pull**2 * UNITS), noisy.shape)
-    return Terms(s, w, alike=(*_terms(noisy, pull, t), squares))
+    equal = attenuation(flip_thresholds(np.array([least]))) / t
+    squares = (np.rint(each**2 * UNITS) for each in (equal, pull * t))
+    of_answers = (np.broadcast_to(each, noisy.shape) for each in squares)
+    return Terms(s, w, alike=(*_terms(noisy, equal, t), *of_answers))
 
 
 def counted_terms(outcomes: NDArray[np.uint8]) -> Terms:

@@ -139,7 +139,8 @@ class CollectConfig(Section):
         origins: other origins from which a page may send answers; none where the page and `url`
             share one.
         target_error: largest error of a score that the survey aims at, in mean: the collector shows
-            how much of the information for it the answers carry. Of methods with `debiased-rr`.
+            how much of the information for it the answers carry. Of method `debiased-rr` with
+            `model.weights: precision`.
         stop_at_target: refuse answers once they carry that information.
         rate: most answers a second that a collector takes, all respondents together.
     """
@@ -206,8 +207,15 @@ def problems_of_collect(
     privacy: PrivacyConfig,
     method: str,
     schedule: ScheduleConfig,
+    *,
+    equal: bool = False,
 ) -> Iterator[tuple[str, str]]:
-    """Yield key and text of the rules that `collect` breaks together with other sections."""
+    """Yield key and text of the rules that `collect` breaks together with other sections.
+
+    Args:
+        collect, rows, items, privacy, method, schedule: the sections.
+        equal: `model.weights` counts all answers alike.
+    """
     names = items.catalogue.names
     if privacy.unit is not Unit.LOCAL or not privacy.already_private:
         yield "collect", _NO_PAGE
@@ -225,6 +233,11 @@ def problems_of_collect(
     yield from _problems_of_epsilon(collect, privacy)
     yield from _problems_of_choice(rows, privacy)
     yield from _problems_of_target(collect, rows, privacy, method, schedule)
+    if equal and collect.target_error is not None:
+        yield (
+            "collect.target_error",
+            "adds up what answers tell with model.weights: precision; remove one of the two",
+        )
     if collect.no_is_right and not isinstance(rows, ResponsesConfig):
         yield "collect.no_is_right", "applies only to input.kind: responses; remove it"
     for name in sorted(set(collect.no_is_right) - set(names)):

@@ -229,7 +229,13 @@ class SurveyConfig(Section):
             self.privacy.pay_for_names(found.share, found.most_items)
         if self.collect is not None:
             problems += problems_of_collect(
-                self.collect, self.input, self.items, self.privacy, self.method, self.schedule
+                self.collect,
+                self.input,
+                self.items,
+                self.privacy,
+                self.method,
+                self.schedule,
+                equal=self.model.weights is Weights.EQUAL,
             )
         if problems:
             refuse(*problems)
