@@ -79,9 +79,9 @@ def plan_config(
     given = {ITEMS: n_items is not None, DESIGN: design is not None}
     content = read_yaml(path, (EPSILON, *(key for key, open_ in given.items() if open_)))
     privacy, answers = content.get("privacy"), content.get("input")
-    if isinstance(privacy, dict) and not privacy.keys() & OWN_EPSILONS:
-        if privacy.get("epsilon") is None and "rho" not in privacy:
-            privacy["epsilon"] = 1.0
+    chosen = isinstance(privacy, dict) and bool(privacy.keys() & OWN_EPSILONS)
+    if isinstance(privacy, dict) and privacy.get("epsilon") is None and "rho" not in privacy:
+        privacy |= {} if chosen else {"epsilon": 1.0}
     if n_items is not None:
         content["items"] = {"count": n_items}
     if design is not None and isinstance(answers, dict) and "design" in answers:
