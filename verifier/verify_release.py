@@ -2277,9 +2277,9 @@ def counted_nowhere(released: Document) -> Iterator[str]:
                     yield f"released.{name}"
         return
     yield from empty("right_wrong", lambda i, j: max(i, j) in graph[min(i, j)])
-    tables = [(name, released.get(name)) for name in ("compared", "wins")]
-    for name, rows in (*tables, *sums_of_pairs(released)):
-        if rows is not None and list(map(len, rows)) != list(map(len, released["pairs"])):
+    counts = ((name, released[name]) for name in ("compared", "wins") if released.get(name))
+    for name, rows in (*counts, *sums_of_pairs(released)):
+        if list(map(len, rows)) != list(map(len, released["pairs"])):
             yield f"released.{name}"
     size = len(released["items"])
     for i, row in enumerate(released["pairs"]):

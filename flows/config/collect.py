@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from hushrank.flows.config.comparisons import Design, InputConfig
-from hushrank.flows.config.items import ItemsConfig
+from hushrank.flows.config.method import Problems, Sections, Weights
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
@@ -200,23 +200,10 @@ class CollectConfig(Section):
         return min(self.questions or USUAL_QUESTIONS, n_pairs(n_items))
 
 
-def problems_of_collect(
-    collect: CollectConfig,
-    rows: InputConfig | ResponsesConfig | RankingsConfig,
-    items: ItemsConfig,
-    privacy: PrivacyConfig,
-    method: str,
-    schedule: ScheduleConfig,
-    *,
-    equal: bool = False,
-) -> Iterator[tuple[str, str]]:
-    """Yield key and text of the rules that `collect` breaks together with other sections.
-
-    Args:
-        collect, rows, items, privacy, method, schedule: the sections.
-        equal: `model.weights` counts all answers alike.
-    """
-    names = items.catalogue.names
+def problems_of_collect(collect: CollectConfig, config: Sections) -> Problems:
+    """Yield key and text of the rules that `collect` breaks together with other sections."""
+    rows, privacy, method = config.input, config.privacy, config.method
+    names = config.items.catalogue.names
     if privacy.unit is not Unit.LOCAL or not privacy.already_private:
         yield "collect", _NO_PAGE
         return
@@ -232,8 +219,8 @@ def problems_of_collect(
     yield from _problems_of_pairs(collect, rows, method)
     yield from _problems_of_epsilon(collect, privacy)
     yield from _problems_of_choice(rows, privacy)
-    yield from _problems_of_target(collect, rows, privacy, method, schedule)
-    if equal and collect.target_error is not None:
+    yield from _problems_of_target(collect, rows, privacy, method, config.schedule)
+    if config.model.weights is Weights.EQUAL and collect.target_error is not None:
         yield (
             "collect.target_error",
             "adds up what answers tell with model.weights: precision; remove one of the two",
