@@ -1713,20 +1713,7 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
         say.check(True, "numbers of the mechanism follow from the draws")
     for name in unlike_levels(release):
         say.check(False, wrong=f"release.json: {name} does not fit the levels of epsilon")
-    if release["released"].get("presentation"):
-        unfit = list(unlike_order(release["released"]))
-        say.check(
-            not unfit,
-            "the effect of the item shown first follows from its sums",
-            wrong=f"release.json: {', '.join(unfit)} does not follow from the sums",
-        )
-    if release["released"].get("alike"):
-        unfit = list(unlike_weights(release))
-        say.check(
-            not unfit,
-            "the weights of people who chose their own epsilon follow from the sums",
-            wrong=f"release.json: {', '.join(unfit)} does not follow from the sums",
-        )
+    check_sums(release, say)
     if release.get("personal") or release["released"].get("by_profile"):
         unfit = list(unlike_profiles(certificate, release))
         say.check(
@@ -2064,6 +2051,24 @@ def unlike_order(released: Document) -> Iterator[str]:
             yield f"released.presentation.{name}"
 
 
+def check_sums(release: Document, say: Findings) -> None:
+    """That what is said of sums of privatised answers follows from these sums."""
+    released = release["released"]
+    parts = {
+        "the effect of the item shown first follows from its sums": (
+            unlike_order(released) if released.get("presentation") else None
+        ),
+        "the weights of people who chose their own epsilon follow from the sums": (
+            unlike_weights(release) if released.get("alike") else None
+        ),
+    }
+    for right, found in parts.items():
+        if found is not None:
+            unfit = ", ".join(found)
+            text = f"release.json: {unfit} does not follow from the sums"
+            say.check(not unfit, right, wrong=text)
+
+
 def unlike_weights(release: Document) -> Iterator[str]:
     """What a release says of the weights of answers with their own epsilon, and its sums do not."""
     released, told = release["released"], release["privacy"]["parameters"]
@@ -2072,7 +2077,7 @@ def unlike_weights(release: Document) -> Iterator[str]:
         [each * unit for each in numbers_in(table)]
         for table in (released["w"], *(sums[name] for name in ("w", "squares", "squared_weights")))
     )
-    answers, least = sum(chosen.get("answers", ())), math.tanh(chosen.get("low", 1) / 2)
+    answers, least = sum(chosen.get("answers", ())), max(math.tanh(chosen.get("low", 1) / 2), 1e-9)
     slack = 2 * unit * answers  # each term is rounded
     if abs(sum(alike) - least * answers) > slack + 1e-9 * answers:
         yield "released.alike.w"
