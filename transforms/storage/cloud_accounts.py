@@ -162,7 +162,7 @@ def _aws(_url: str) -> str:
 def _is_amazon(url: str) -> bool:
     parts = urlsplit(url)
     host = f".{parts.hostname}"
-    return parts.scheme == "https" and host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
+    return parts.scheme == "https" and host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws"))
 
 
 def _azure(url: str) -> str:
