@@ -43,6 +43,7 @@ GOOGLE_SCOPES = (
 )
 GOOGLE_ELSEWHERE = ("GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP")
 AZURE_ELSEWHERE = ("AZURE_AUTHORITY_HOST", "IDENTITY_ENDPOINT", "MSI_ENDPOINT", "IMDS_ENDPOINT")
+AMAZON = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
 AZURE_SCOPE = "https://storage.azure.com/.default"
 MOST_OF_AN_ACCOUNT = 200  # characters; names of roles and tenants are long
 _SETTINGS = ("AWS_", "AZURE_", "GCE_", "GOOGLE_", "STORAGE_EMULATOR_HOST", "IDENTITY_", "MSI_")
@@ -161,8 +162,7 @@ def _aws(_url: str) -> str:
 
 def _is_amazon(url: str) -> bool:
     parts = urlsplit(url)
-    host = f".{parts.hostname}"
-    return parts.scheme == "https" and host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws"))
+    return parts.scheme == "https" and f".{parts.hostname}".endswith(AMAZON)
 
 
 def _azure(url: str) -> str:
