@@ -4006,8 +4006,7 @@ def check_scores(release: Document, say: Findings, groups: int) -> None:
         if release["scale"] == "elo":
             drawn = {item: 1000 + 400 / math.log(10) * each for item, each in drawn.items()}
     elif kind == "win-counts" and not release.get("groups"):
-        total = sum(released["wins"].values()) or math.nan
-        drawn = {i: 50 * len(ranking) * w / total for i, w in released["wins"].items()}
+        drawn = win_shares(released["wins"])
     elif kind == "precinct-counts" and release.get("precincts"):
         totals = (max(each, 0.0) for each in precinct_totals(release)[0])
         drawn = dict(zip(released["items"], totals, strict=True))
@@ -4036,6 +4035,21 @@ def check_scores(release: Document, say: Findings, groups: int) -> None:
         "the scores follow from the numbers that were drawn",
         f"release.json: scores of {', '.join(wrong[:3])} do not follow from what was drawn",
     )
+
+
+def win_shares(wins: dict[str, float]) -> dict[str, float]:
+    """Share of its comparisons that each item won, in percent. Where noise takes one out of 0 to
+    100 %, the nearest shares with the same sum: all are moved alike, and then cut."""
+    total = sum(wins.values()) or math.nan
+    shares = {item: 50 * len(wins) * won / total for item, won in wins.items()}
+    if not any(each < 0 or each > 100 for each in shares.values()):
+        return shares
+    low, high = min(shares.values()) - 100, max(shares.values())
+    for _ in range(100):  # halves what is left, more often than a float has bits
+        shift = (low + high) / 2
+        cut = {item: min(max(each - shift, 0.0), 100.0) for item, each in shares.items()}
+        low, high = (shift, high) if sum(cut.values()) > 50 * len(wins) else (low, shift)
+    return cut
 
 
 def adds_up(line: Document) -> bool:
