@@ -47,7 +47,6 @@ Known = tuple[Floats, Floats]  # values and variances, or means and precisions, 
 
 USUAL = 0.5  # log odds: usual size of differences between effects of groups
 REACH = 2.12  # standard deviations that a Laplace variable exceeds in 5 of 100 cases, a normal in 3
-SHARED = 3.0  # standard deviation of what groups share of a score, before anything is known of it
 SPREADS = np.linspace(0.0, 3.0, 61)  # values of t
 
 
@@ -99,7 +98,7 @@ def rank_groups_with_covariates(
         partial(evidence_of_net_wins, _net_wins(world, *of_group))
         for (world, _), of_group in zip(pairs, found, strict=True)
     ]
-    return RankedGroups(pool(evidence, start, shared=SHARED), effects)
+    return RankedGroups(pool(evidence, start), effects)
 
 
 def _own(world: World, wary: World) -> _Own:

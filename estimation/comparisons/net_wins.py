@@ -382,7 +382,7 @@ def evidence_of_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGI
     if not _clear(exposures):
         nothing = Evidence(np.zeros((counts.n_items,) * 2), np.zeros(counts.n_items))
         return lambda _: nothing
-    return partial(evidence_of_net_wins, _net_wins(counts, law, exposures, link))
+    return partial(evidence_of_net_wins, _net_wins(counts, law, exposures.drawn_together(), link))
 
 
 def _clear(exposures: Exposures) -> bool:

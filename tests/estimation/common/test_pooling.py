@@ -109,7 +109,7 @@ class WinLoss(WinShares):
 class Pairs(WinLoss):
     """`noisy-pairs`, where partners met by chance."""
 
-    replicates = 8
+    replicates = 14
     calibrate = staticmethod(calibrate_pair_counts)
 
     def noisy(self, wins, calibration, bits):
@@ -299,14 +299,19 @@ def exact_evidence(values, precision):
 
 
 def test_it_is_the_normal_posterior() -> None:
-    """Equal precisions: each group is drawn to the mean of all by t^2 / (t^2 + v)."""
+    """Equal precisions: each group is drawn to the mean of all by t^2 / (t^2 + v).
+
+    That mean is drawn to zero by its own error beside what items differ by, here some 6 %."""
     random = np.random.default_rng(5)
     own = random.normal(0, 1, N) + random.normal(0, 0.5, (6, N))
     own -= own.mean(axis=1, keepdims=True)
     found = pool([exact_evidence(each, 16.0) for each in own], own.mean(axis=0))
+    centre = own.mean(axis=0)
+    error = (found.spread**2 + 1 / 16) / len(own)
+    kept = 1 - error / centre.var()
     for estimate, share, seen in zip(found.estimates, found.own, own, strict=True):
-        expected = own.mean(axis=0) + share * (seen - own.mean(axis=0))
-        assert estimate.scores == pytest.approx(expected, abs=0.01)
+        expected = kept * centre + share * (seen - kept * centre)
+        assert estimate.scores == pytest.approx(expected, abs=0.03)
         assert estimate.scores.sum() == pytest.approx(0, abs=1e-9)
     t2 = found.spread**2
     assert found.own[0] == pytest.approx(t2 / (t2 + 1 / 16), abs=0.03)
@@ -321,7 +326,7 @@ def test_a_group_that_says_nothing_has_the_scores_of_the_others() -> None:
     evidence = [*(exact_evidence(each, 1e4) for each in own), nothing]
     found = pool(evidence, own.mean(axis=0))
     assert found.own[-1] == 0
-    assert found.estimates[-1].scores == pytest.approx(own.mean(axis=0), abs=0.02)
+    assert found.estimates[-1].scores == pytest.approx(own.mean(axis=0), abs=0.1)
     widths = [(each.high - each.low).mean() for each in found.estimates]
     assert widths[-1] > 5 * max(widths[:-1])
     assert widths[-1] / (2 * 1.96) > found.spread
