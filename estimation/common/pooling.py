@@ -46,33 +46,16 @@ The upper ends are moved out to where the sum of all T_i is what an interval may
 whose T_i is above a common eta until it is eta. So an item far behind keeps its interval, and where
 no other item can be the best nothing moves. For the worst item, the same with signs turned.
 
-Unit in which counts of weighted rows are as random as counts of rows without weights.
-
-A cell adds up weights w of independent rows. In proportion to its mean its variance is
-
-    d = sum w^2 / sum w,
-
-so the count in units of d has the variance of a Poisson variable of its mean, and the estimators
-for counts of comparisons take it as that. (sum w)^2 / sum w^2 is the effective number of rows
-([K65]). One d is used for all cells: where people with many rows meet other pairs than people with
-few do, it is a mean over both.
-
-Both sums are known with noise. So d is taken at the upper end of its standard error, and at most
-as the largest weight, which holds for sure: intervals then are too wide rather than too narrow,
-much so only where counts are too few to say anything.
-
 References:
     [C13] Chung, Rabe-Hesketh, Dorie, Gelman, Liu. A nondegenerate penalized likelihood estimator
         for variance parameters in multilevel models. 2013.
     [DR77] Dempster, Laird, Rubin. Maximum likelihood from incomplete data. 1977. Section 4.4.
     [M83] Morris. Parametric empirical Bayes inference. 1983.
     [OA09] Opper, Archambeau. The variational Gaussian approximation revisited. 2009.
-    [K65] Kish. Survey sampling. 1965. Chapter 11.7.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -207,6 +190,7 @@ def pool(
     *,
     unit: float = 1.0,
     reach: float = np.inf,
+    also: EvidenceAt | None = None,
 ) -> Pooled:
     """Estimate the scores of each group from the noisy counts of all.
 
@@ -215,23 +199,27 @@ def pool(
         start: scores of the whole, shape (n,).
         unit: a difference of scores that is far from nothing and not unusual.
         reach: no score is further from 0.
+        also: evidence of all rows about their scores, beyond that of the groups. It is taken as an
+            observation of mu like that of one group more. It does not enter the weights of s and t:
+            the largest group is part of it, so that they agree says nothing of how groups differ.
 
     Raises:
         ValueError: fewer than 2 groups.
     """
     if len(groups) < 2:
         raise ValueError(f"pooling takes at least 2 groups, got {len(groups)}")
+    n_groups, groups = len(groups), [*groups, *([] if also is None else [also])]
     at = np.tile(start - start.mean(), (len(groups), 1))
     if not any(each(scores).information.any() for each, scores in zip(groups, at, strict=True)):
         nothing = nothing_learned(np.zeros(len(start)), reach=reach)
-        return Pooled((nothing,) * len(groups), (0.0,) * len(groups), 0.0)
+        return Pooled((nothing,) * n_groups, (0.0,) * n_groups, 0.0)
     normal = normal_draws(DRAWS // 2, len(start))
     normal = np.concatenate([normal, -normal])
     around = at[:, np.newaxis]  # the scores that evidence is the mean of, shape (groups, draws, n)
     seen: list[_Seen] = []
     for _ in range(ROUNDS):
         seen = _damped(seen, _seen(groups, around))
-        found, _, _ = _posteriors(seen, unit, FEW)
+        found, _, _ = _posteriors(seen, n_groups, unit, FEW)
         step = np.clip([each.mean for each in found] - at, -LONGEST_STEP * unit, None)
         step = np.minimum(step, LONGEST_STEP * unit)
         at = at + step
@@ -240,13 +228,13 @@ def pool(
         around = at[:, np.newaxis] + off
         if np.abs(step).max() <= STAYS * unit:
             break
-    found, spread, scale = _posteriors(seen, unit, MANY)
+    found, spread, scale = _posteriors(seen, n_groups, unit, MANY)
     apart = spread / (spread + scale / 2)
     estimates = tuple(
         _estimate(each, (1 - each.own) * apart, evidence.higher, reach)
-        for each, evidence in zip(found, seen, strict=True)
+        for each, evidence in zip(found[:n_groups], seen, strict=False)
     )
-    return Pooled(estimates, tuple(each.own for each in found), spread)
+    return Pooled(estimates, tuple(each.own for each in found[:n_groups]), spread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,18 +299,19 @@ def _along_axes(normal: Floats, covariance: Floats, most: float) -> Floats:
 
 
 def _posteriors(
-    seen: Sequence[_Seen], unit: float, n_spreads: int
+    seen: Sequence[_Seen], n_groups: int, unit: float, n_spreads: int
 ) -> tuple[list[_Posterior], float, float]:
-    """Posterior of each group, mean of t, and mean of s."""
+    """Posterior of each group and of all rows, mean of t, and mean of s."""
     matrices = seen[0].information.ndim == 2
     axes = scipy.linalg.helmert(len(seen[0].sums)) if matrices else None  # scores that sum to zero
     known = [_Known.of(_along(each.information, axes), _point(each.sums, axes)) for each in seen]
     spreads = unit * np.concatenate([[0.0], np.geomspace(*SPREADS, n_spreads)])
     scales = unit * np.geomspace(*SCALES, n_spreads)
-    given = [_Given.of(known, spread, scales, unit) for spread in spreads]
+    known, also = known[:n_groups], known[n_groups:]
+    given = [_Given.of(known, also, spread, scales, unit) for spread in spreads]
     weights = _weights(given, spreads)
     heavy = [(w, each) for w, each in zip(weights, given, strict=True) if w >= LEAST_WEIGHT]
-    found = [_posterior(each, heavy, axes) for each in known]
+    found = [_posterior(each, heavy, axes) for each in (*known, *also)]
     scale = float(weights @ np.array([each.scale for each in given]))
     return found, float(weights @ spreads), scale
 
@@ -386,20 +375,24 @@ class _Given:
     log_chance: float
 
     @classmethod
-    def of(cls, known: Sequence[_Known], spread: float, scales: Floats, unit: float) -> _Given:
-        """Args: I_g and I_g x_g, t, values of s, and the unit of the scores."""
+    def of(
+        cls,
+        known: Sequence[_Known],
+        also: Sequence[_Known],
+        spread: float,
+        scales: Floats,
+        unit: float,
+    ) -> _Given:
+        """Args: evidence of groups, and of all rows; t, values of s, and the unit of the scores."""
         squared = spread**2
-        kept = [each.kept(squared) for each in known]
-        weights = [each.matrix(each.values * k) for each, k in zip(known, kept, strict=True)]
-        drawn = [each.back(k * each.sums) for each, k in zip(known, kept, strict=True)]
-        shared = _Known.of(sum(weights[1:], weights[0]), sum(drawn[1:], drawn[0]))
-        # M and mu' for each s, along the axes of sum A_g; shape (scales, n).
-        variances = 1 / (shared.values + scales[:, np.newaxis] ** -2)
-        means = variances * shared.sums
-        logs = (np.log(variances) + means * shared.sums).sum(axis=1) / 2
-        logs = logs - len(shared.sums) * np.log(scales) + _log_prior(spread, scales, unit)
+        alone = _shared(known, squared)
+        variances, means = _of_shared(alone, scales)
+        logs = (np.log(variances) + means * alone.sums).sum(axis=1) / 2
+        logs = logs - len(alone.sums) * np.log(scales) + _log_prior(spread, scales, unit)
         log = float(logsumexp(logs))
         chance = np.exp(logs - log)
+        shared = _shared([*known, *also], squared) if also else alone
+        variances, means = _of_shared(shared, scales)
         mean = chance @ means
         off = means - mean
         covariance = shared.matrix(chance @ variances)
@@ -409,12 +402,24 @@ class _Given:
             back = off @ shared.axes.T
             covariance = covariance + (back.T * chance) @ back
         # x'A x = x'I x - t^2 (I x)'(1 + t^2 I)^-1 (I x), whose first part does not depend on t.
-        explained = squared * sum(
-            float(k @ each.sums**2) for each, k in zip(known, kept, strict=True)
-        )
-        size = sum(float(np.log(each).sum()) for each in kept)
+        explained = squared * sum(float(each.kept(squared) @ each.sums**2) for each in known)
+        size = sum(float(np.log(each.kept(squared)).sum()) for each in known)
         scale = float(chance @ scales)
         return cls(squared, covariance, shared.back(mean), scale, (size + explained) / 2 + log)
+
+
+def _shared(known: Sequence[_Known], squared: float) -> _Known:
+    """Sum of A_g and of A_g x_g: what groups say of mu if it is flat beforehand."""
+    kept = [each.kept(squared) for each in known]
+    weights = [each.matrix(each.values * k) for each, k in zip(known, kept, strict=True)]
+    drawn = [each.back(k * each.sums) for each, k in zip(known, kept, strict=True)]
+    return _Known.of(sum(weights[1:], weights[0]), sum(drawn[1:], drawn[0]))
+
+
+def _of_shared(shared: _Known, scales: Floats) -> tuple[Floats, Floats]:
+    """Diagonal of M, and mu', for each s along the axes of sum A_g; both of shape (scales, n)."""
+    variances = 1 / (shared.values + scales[:, np.newaxis] ** -2)
+    return variances, variances * shared.sums
 
 
 def _log_prior(spread: float, scales: Floats, unit: float) -> Floats:
@@ -518,73 +523,3 @@ def _diagonal(matrix: Floats) -> Floats:
 
 def _times(matrix: Floats, vector: Floats) -> Floats:
     return np.asarray(matrix * vector if matrix.ndim == 1 else matrix @ vector)
-
-
-Mask = NDArray[np.bool_]
-MOST = 12.0  # answers of one opinion; more is no repetition but scores that do not fit the pairs
-CLEAR = 2.0  # standard errors by which answers must agree more than scores explain
-
-
-def effective_units(
-    total: float,
-    total_variance: float,
-    squares: float,
-    squares_variance: float,
-    row_weight: int,
-    most: int,
-) -> int:
-    """d, in integer units of the counts, from `row_weight` times it up to the largest.
-
-    Args:
-        total: noisy sum of all counts of wins, in their own units.
-        total_variance: variance of the total's noise.
-        squares: noisy sum of squared weights, in squared units, without `row_weight`.
-        squares_variance: variance of the noise in the sum of squares.
-        row_weight: amount that a win of weight one unit adds to its count.
-        most: units of the heaviest row.
-
-    Returns:
-        At least 1, and at most `row_weight * most`.
-    """
-    least_total = total - math.sqrt(total_variance)
-    largest = row_weight * most
-    if least_total <= 0:
-        return largest
-    found = row_weight**2 * (squares + math.sqrt(squares_variance)) / least_total
-    return int(min(max(math.ceil(found), 1), largest))
-
-
-def answers_as_one(
-    wins: Floats, noise_variance: float, kurtosis: float, win_chance: Floats, used: Mask
-) -> int:
-    """Return how many answers on a pair count as one, if they agree more than scores explain.
-
-    Law: on a pair with T comparisons, t = 2 F - 1 and noise of variance v in either count,
-    e = (A - B) - T t has the variance f T (1 - t^2) + 2 v (1 + t^2), where f = 1 for independent
-    answers and f = k where one opinion is asked k times. So f is a ratio of sums over pairs, which
-    the scores' own degrees of freedom make smaller by their share.
-
-    Args:
-        wins: noisy, in comparisons, shape (n, n).
-        noise_variance: v.
-        kurtosis: kurtosis of a sum of two draws of that noise.
-        win_chance: F, of the scores that were fitted, shape (n, n).
-        used: the pairs that the fit used, symmetric.
-
-    Returns:
-        The nearest whole f; 1 where it may be 1 by chance (two standard errors), and where it is
-        so large that scores do not fit the pairs, which many answers show.
-    """
-    pairs = np.triu(used, 1)
-    free = int(pairs.sum()) - len(wins) + 1
-    totals, tilt = (wins + wins.T)[pairs], 2 * win_chance[pairs] - 1
-    off = (wins - wins.T)[pairs] - totals * tilt
-    noise = 2 * noise_variance * (1 + tilt**2)
-    expected = float((totals * (1 - tilt**2)).sum()) * free / max(len(totals), 1)
-    if free < 1 or expected <= 0:
-        return 1
-    found = float((off**2 - noise).sum()) / expected
-    sampling = np.maximum(totals, 0) * (1 - tilt**2)
-    varies = 2 * sampling**2 + (kurtosis - 1) * noise**2 + 4 * noise * sampling
-    error = math.sqrt(float(varies.sum())) / expected  # if f is 1
-    return math.floor(found + 0.5) if max(1 + CLEAR * error, 1.5) < found < MOST else 1

@@ -6,7 +6,7 @@ mean over items, groups and worlds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -149,23 +149,24 @@ def tried(
     alone=True,
     number=VOTES,
     popularity=1.0,
+    items=N,
 ) -> Seen:
     """Releases of `number` votes; some items are shown up to `popularity` times as often."""
     seen, random = Seen(), np.random.default_rng(round(100 * spread) + len(shares))
-    calibration = way.calibrate(params, N, 1, len(shares))
-    pairs = np.triu_indices(N, 1)
+    calibration = way.calibrate(params, items, 1, len(shares))
+    pairs = np.triu_indices(items, 1)
     for seed in range(replicates):
-        shown = np.ones(N)
+        shown = np.ones(items)
         if popularity > 1:
-            shown = random.permutation(np.geomspace(1, popularity, N))
+            shown = random.permutation(np.geomspace(1, popularity, items))
         probabilities = shown[pairs[0]] * shown[pairs[1]]
-        truths = random.normal(0, 1, N) + random.normal(0, spread, (len(shares), N))
+        truths = random.normal(0, 1, items) + random.normal(0, spread, (len(shares), items))
         truths -= truths.mean(axis=1, keepdims=True)
         bits, noisy = seeded_bits(seed), []
         for truth, share in zip(truths, shares, strict=True):
             asked = random.multinomial(int(share * number), probabilities / probabilities.sum())
             won = random.binomial(asked, LOGISTIC.cdf(truth[pairs[0]] - truth[pairs[1]]))
-            wins = np.zeros((N, N), np.int64)
+            wins = np.zeros((items, items), np.int64)
             wins[pairs], wins.T[pairs] = won, asked - won
             noisy.append(way.noisy(wins, calibration, bits))
         with scores_alone():
@@ -260,6 +261,27 @@ def test_the_best_and_the_worst_item_of_the_smallest_group_are_held() -> None:
         assert_at_least(each, 0.92, by_chance=1e-4)
         assert binom.sf(each.sum() - 1, each.size, 0.98) > FALSE_POSITIVE_RATE
     assert 0.92 < np.mean(held) < 0.98
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.0, 0.8])
+def test_no_group_loses_to_the_whole_where_noise_is_large_and_items_are_many(spread) -> None:
+    """100 items: without a spread of shared scores, all groups were off by 1.6 times the whole."""
+    seen = tried(WinLoss(), spread, 4, items=100)
+    pooled, whole, alone = (seen.rmse(name) for name in ("pooled", "whole", "alone"))
+    assert (pooled < 1.05 * np.minimum(whole, alone)).all()
+    assert 0.92 < np.mean(seen.held) < 0.99
+
+
+@pytest.mark.slow
+def test_scores_never_run_away() -> None:
+    """60 surveys in which noise hides most of what answers say, each with 4 equal groups."""
+    params = replace(LAPLACE, epsilon=0.25)
+    seen = tried(WinLoss(), 0.5, 60, params, (0.25,) * 4, number=VOTES // 2, alone=False)
+    ratio = np.sqrt(np.mean(seen.errors["pooled"], axis=1) / np.mean(seen.errors["whole"], axis=1))
+    assert ratio.max() < 1.5
+    assert ratio.mean() < 1.05
+    assert np.mean(seen.held) > 0.92
 
 
 @pytest.mark.slow
