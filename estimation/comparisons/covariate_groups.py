@@ -8,9 +8,9 @@ covariate. What the other groups and all rows say of mu, with t^2 on top, stands
 group's own rows say, as if it were an observation of beta_g of that variance ([M83]). A group of
 few rows so has about the effects of the others, with an error that says how much groups differ; a
 large one has its own. t has a half-Cauchy prior of scale `USUAL` and is integrated out on a grid,
-weighed by how well it explains the effects of all groups. This is done twice. Estimates are means of what each group's
-own fit gives, which noise cannot move far. Intervals rest on values without any penalty alone, and
-only on those that stand clear of their noise.
+weighed by how well it explains the effects of all groups. This is done twice. Estimates are means
+of what each group's own fit gives, which noise cannot move far. Intervals rest on values without
+any penalty alone, and only on those that stand clear of their noise.
 
 Scores of a group. Its net wins at its estimated effects, whose errors are more noise in them, go
 into partial pooling like the evidence of counts (`estimation.common.pooling`). So do those of all
