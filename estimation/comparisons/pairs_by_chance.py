@@ -62,6 +62,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -232,6 +233,8 @@ class Problem:
         loss, score = self.loss_and_scores(at)
         for _ in range(MOST_STEPS):
             scores, factors, slope = self.step(at, score)
+            if not math.isfinite(slope):  # noise of epsilon 100 is so small that it happens
+                raise ConvergenceError("the fit of the noisy wins left all finite numbers")
             if max(np.abs(scores).max(), np.abs(factors).max()) <= tolerance:
                 return at
             length = 1.0

@@ -49,7 +49,7 @@ def test_shares_of_few_surveys_are_those_of_very_many(slope):
     assert tops.mean() == pytest.approx(first, abs=0.03)
     said = np.mean([each.spread[0] for each in found])
     assert 0.5 * said < tops.std() < 1.1 * said
-    assert tops.std() < 0.7 * math.sqrt(first * (1 - first) / SURVEYS)
+    assert tops.std() < 0.9 * math.sqrt(first * (1 - first) / SURVEYS)
     best = np.argpartition(-scores, 2, axis=1)[:, :3], np.argpartition(-wanted, 2, axis=1)[:, :3]
     overlap = np.mean(
         [len({*a} & {*b}) / 3 for a, b in zip(*map(np.ndarray.tolist, best), strict=True)]
@@ -82,9 +82,10 @@ def test_a_plan_of_few_surveys_has_the_shares_of_many(config, monkeypatch, metho
             many, abs=BIAS + 4 * math.hypot(found.spread[name], counted.spread[name])
         )
     assert found.spread["top"] < 0.11
-    assert found.error == pytest.approx(counted.error, rel=0.15)
-    assert found.order == pytest.approx(counted.order, abs=0.04)
-    assert found.width == pytest.approx(counted.width, rel=0.15)
+    for name in ("error", "order", "width"):
+        few, many = getattr(found, name), getattr(counted, name)
+        chance = 4 * math.hypot(found.spread[name], counted.spread[name])
+        assert few == pytest.approx(many, abs=0.05 * many + chance)
 
 
 def plain(replicates, *_):
