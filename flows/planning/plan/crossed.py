@@ -14,12 +14,53 @@ off is in docs/choosing.md and tests/flows/planning/plan/test_crossed.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import Floats
+from hushrank.flows.planning.plan.world import BEST, Accuracy
+from hushrank.flows.release.scale import Scale
+
+TRUTHS = 96  # true scores against which errors are set, beside those of the replicates
+
+
+@dataclass(frozen=True, slots=True)
+class Replicate:
+    """One simulated survey, ranked.
+
+    Attributes:
+        scale: scale of the scores.
+        found: `MEASURES` by name.
+        scores: as released, shape (n,).
+        wanted: the same without noise and chance; NaN: the scale has no true scores.
+        in_order: whether the scores give the order.
+    """
+
+    scale: Scale
+    found: dict[str, float]
+    scores: Floats
+    wanted: Floats
+    in_order: bool
+
+
+def with_crossed(
+    accuracy: Accuracy, scores: Floats, wanted: Floats, further: Floats, n_top: int | None
+) -> Accuracy:
+    """How often the best come first by `crossed_shares`, if some item is the best in each survey.
+
+    Args:
+        accuracy: means over surveys.
+        scores, wanted, further: as for `crossed_shares`.
+        n_top: number of the best items; None: the usual one.
+    """
+    if not np.ptp(wanted, axis=1).all():
+        return accuracy
+    k = min(n_top or BEST, wanted.shape[1] - 1)
+    shares = crossed_shares(scores, wanted, further, k)
+    spread = dict(zip(("top", "best"), shares.spread, strict=True))
+    return replace(accuracy, top=shares.top, best=shares.best, spread={**accuracy.spread, **spread})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hushrank.estimation.common.estimate import mean_ranks, rms_error
-from hushrank.estimation.common.links import Floats, link_named
+from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.pair_separation import ranks_one_at_a_time
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.comparisons import Design
@@ -27,9 +27,8 @@ from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.methods.base import Calibrated, Choice, PlannedMethod
 from hushrank.flows.methods.registry import METHODS, check_job
-from hushrank.flows.planning.plan.crossed import crossed_shares
+from hushrank.flows.planning.plan.crossed import TRUTHS, Replicate, with_crossed
 from hushrank.flows.planning.plan.world import (
-    BEST,
     MOST_SIMULATED,
     Accuracy,
     ErrorParts,
@@ -51,7 +50,6 @@ EPSILON, ITEMS, DESIGN = "privacy.epsilon", "items", "input.design"
 USUAL_ANSWERS = {"comparisons": 10, "responses": 10, "rankings": 1}
 WORK = 400  # items of all replicates of one setting together
 FEWEST, MOST = 12, 24  # fewest and most replicates
-TRUTHS = 96  # true scores against which errors are set, beside those of the replicates
 LEAST_EPSILON, LARGEST_EPSILON = 0.01, 100.0
 MANY = 2.0**20  # times as many people: noise on counts is then nothing
 NO_FLIPS = 300.0  # epsilon of an answer at which none is flipped
@@ -164,7 +162,7 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     replicates = range(repetitions(survey, world))
     with ranks_one_at_a_time():
         found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
-    return _with_crossed(found, tried, method, survey)
+    return _summary(found, tried, method, survey)
 
 
 def _parts_to_use(config: SurveyConfig, setting: Setting, world: World) -> ErrorParts | None:
@@ -309,44 +307,23 @@ def noise_bits(survey: PlannedSurvey, replicate: int) -> RandomBits:
     return seeded_bits(survey.seed * 1_000_003 + replicate)
 
 
-@dataclass(frozen=True, slots=True)
-class _Replicate:
-    """One simulated survey, ranked.
-
-    Attributes:
-        scale: scale of the scores.
-        found: `MEASURES` by name.
-        scores: as released, shape (n,).
-        wanted: the same without noise and chance; NaN: the scale has no true scores.
-        in_order: whether the scores give the order.
-    """
-
-    scale: Scale
-    found: dict[str, float]
-    scores: Floats
-    wanted: Floats
-    in_order: bool
-
-
-def _with_crossed(
-    replicates: Sequence[_Replicate],
+def _summary(
+    replicates: Sequence[Replicate],
     config: SurveyConfig,
     method: PlannedMethod[Any],
     survey: PlannedSurvey,
 ) -> Accuracy:
     """Means over replicates; how often the best come first, by `crossed_shares` where it can."""
     accuracy = mean_accuracy([each.found for each in replicates], replicates[0].scale)
-    wanted = np.array([each.wanted for each in replicates])
-    if not (all(each.in_order for each in replicates) and np.ptp(wanted, axis=1).all()):
+    if not all(each.in_order for each in replicates):
         return accuracy
     further, number = np.empty((0, survey.n_items)), len(replicates)
     if method.estimand(config, survey, truth := survey.truth_of_all(0)) is truth:
         further = np.array([survey.truth_of_all(number + each) for each in range(TRUTHS)])
-    scores = np.array([each.scores for each in replicates])
-    k = min(config.top_k or BEST, survey.n_items - 1)
-    shares = crossed_shares(scores, wanted, further, k)
-    spread = dict(zip(("top", "best"), shares.spread, strict=True))
-    return replace(accuracy, top=shares.top, best=shares.best, spread={**accuracy.spread, **spread})
+    scores, wanted = (
+        np.array([getattr(each, name) for each in replicates]) for name in ("scores", "wanted")
+    )
+    return with_crossed(accuracy, scores, wanted, further, config.top_k)
 
 
 def _one(
@@ -355,7 +332,7 @@ def _one(
     mechanism: Mechanism,
     survey: PlannedSurvey,
     replicate: int,
-) -> _Replicate:
+) -> Replicate:
     try:
         exact = method.simulated(config, survey, replicate)
     except ValueError as error:
@@ -378,7 +355,7 @@ def _one(
     found |= score_errors(estimate.scores, wanted)
     in_order = np.array_equal(mean_ranks(estimate.scores), estimate.rank)
     in_order = in_order and bool(np.isfinite(wanted).all() and np.ptp(estimate.scores) > 0)
-    return _Replicate(conclusion.scale, found, estimate.scores, wanted, in_order)
+    return Replicate(conclusion.scale, found, estimate.scores, wanted, in_order)
 
 
 def planned_method(config: SurveyConfig) -> PlannedMethod[Any]:

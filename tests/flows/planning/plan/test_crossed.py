@@ -74,7 +74,7 @@ def test_a_plan_of_few_surveys_has_the_shares_of_many(config, monkeypatch, metho
     setting = Setting(method=method, epsilon=epsilon, people=400, answers=6)
     world = World(replicates=FEW, design=design)
     found = accuracy_of(config, setting, world)
-    monkeypatch.setattr(planned_surveys, "_with_crossed", plain)
+    monkeypatch.setattr(planned_surveys, "_summary", plain)
     counted = accuracy_of(config, setting, replace(world, replicates=MANY))
     for name in ("top", "best"):
         few, many = getattr(found, name), getattr(counted, name)
