@@ -196,7 +196,7 @@ const KINDS = {
 };
 
 const RESULTS = {
-  comparisons: "Of comparisons, items are ranked by how often they win, whom they met considered where that differs.",
+  comparisons: "Of comparisons, items are ranked by how often they win, and against whom where that differs.",
   responses: "Of answers to a test, its items are ranked by difficulty, the hardest first.",
   rankings: "Of rankings, items are ranked by the places that people gave them, or as an election counts votes.",
 };
@@ -425,7 +425,7 @@ async function visitBudget() {
     make("label", { class: "field", for: "epsilon" }, make("span", {}, "Epsilon: ", epsilonText), slider),
     found.answers === null ? null : make("label", { class: "field", for: "bound" }, make("span", {}, "Answers of one person that count at most: ", boundText), bound, make("span", { class: "quiet" }, "From how the survey was made, never from the answers. More need more noise.")),
     make("h2", {}, "What this would give"),
-    make("p", { class: "quiet" }, "First by a formula; after some seconds from simulated surveys. No answer is read."),
+    make("p", { class: "quiet" }, "First by a formula, then from simulated surveys. No answer is read."),
     make("div", { class: "beside", "aria-live": "polite" }, says, picture), cost, actions(save), checked);
   predict();
 }
