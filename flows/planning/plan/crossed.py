@@ -1,4 +1,4 @@
-"""How often the best items come first, from few simulated surveys.
+"""Shares of surveys in which the best items come first, from few simulated surveys.
 
 Whether the best item of a survey comes first is yes or no, so a share of R surveys has a standard
 error of up to 1 / (2 sqrt(R)). The errors of the scores say more: errors of one survey could have
@@ -48,7 +48,7 @@ class Replicate:
 def with_crossed(
     accuracy: Accuracy, scores: Floats, wanted: Floats, further: Floats, n_top: int | None
 ) -> Accuracy:
-    """How often the best come first by `crossed_shares`, if some item is the best in each survey.
+    """Return it with `crossed_shares`, if some item is the best in each survey.
 
     Args:
         accuracy: means over surveys.
@@ -65,7 +65,7 @@ def with_crossed(
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How often the best items come first.
+    """Shares of surveys, and of the best items, that come out right at the top.
 
     Attributes:
         top: share of the pairs in which the best item is first.
