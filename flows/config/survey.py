@@ -228,9 +228,7 @@ class SurveyConfig(Section):
         if (found := self.items.discover) is not None and not problems:
             self.privacy.pay_for_names(found.share, found.most_items)
         if self.collect is not None:
-            problems += problems_of_collect(
-                self.collect, self.input, self.items, self.privacy, self.method, self.schedule
-            )
+            problems += problems_of_collect(self.collect, self)
         if problems:
             refuse(*problems)
         return self
@@ -434,12 +432,10 @@ class SurveyConfig(Section):
 
         Args:
             by_place: hash absolute paths, as earlier versions did.
-            by_words: hash also words that are understood without a key, as earlier versions did.
+            by_words: hash also words that need no key, and counts as written, as earlier ones did.
         """
-        dumped = self.model_dump_json(
-            include={"name", "input", "privacy", "method", "model", "top_k"}
-        )
-        content = json.loads(dumped)
+        parts = {"name", "input", "privacy", "method", "model", "top_k"}
+        content = json.loads(self.model_dump_json(include=parts))
         del content["model"]["exposures"]
         if (design := self.model.design()) is not None:  # else as in versions without the key
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
@@ -460,6 +456,8 @@ class SurveyConfig(Section):
         ):
             content["input"]["words"] = content["input"]["columns"]["winner_values"] = None
         _without_new_keys(content["input"], self._settled_design, self.asked_design())
+        if (counts := self.privacy.counts) is not None and not by_words:
+            content["privacy"]["counts"] = counts.normal(self.privacy.unit, self.privacy.bounding)
         _without_new_privacy(content["privacy"])
         content["items"] = self.items.identity()
         if isinstance(self.input, ResponsesConfig):

@@ -96,6 +96,13 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "counts of one row, groups, gaussian": ("noisy-counts, rho", {**ONE_ROW, "groups": GROUPS}),
     "counts, names": (COUNTS, {"privacy__names_per_person": 3, "privacy__look": 0.1}),
     "pairs, names": (PAIRS, NAMES),
+    "rankings, an item that all prefer": ("bradley-terry, user", {"privacy__epsilon": 20.0}),
+    "counts without noise": (COUNTS, {"privacy__epsilon": 1e5, "ledger__epsilon": 1e6}),
+    "scores without noise": (
+        "perturbed-mle",
+        {"privacy__epsilon": 1e5, "ledger__epsilon": 1e6},
+    ),
+    "public pairs, a clear lead": ("noisy-pairs, public", {"privacy__epsilon": 20.0}),
     "win-loss, names, added": (LOSSES, {**ADDED, **NAMES}),
     "counts, heavy users, names": ("noisy-counts, gaussian", {**HEAVY, **NAMES}),
     "spectral, names": ("spectral", {**NAMES, "privacy__look": 0.1}),
@@ -121,6 +128,19 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "counts of found names": (
         "noisy-pairs, found names",
         {**SPLIT, "method": COUNTS, "items": {"discover": {"most_items": 4, "deny": ["@"]}}},
+    ),
+    "lists of found names": (
+        "borda, user",
+        {
+            **LISTS,
+            "input__columns": {"user": "user", "ranking": "ranking"},
+            "input__max_length": 4,
+            "items": {"discover": {"share": 0.5}},
+            "privacy__max_contributions": 1,
+            "privacy__epsilon": 95.0,
+            "privacy__noise": "gaussian",
+            "privacy__delta": 1e-6,
+        },
     ),
     "pairs, elo": (PAIRS, {"report": {"scale": "elo"}}),
     "pairs of one row, probit": (PAIRS, {**ONE_ROW, "model": {"link": "probit"}}),
@@ -182,6 +202,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "answers of many": ("debiased-rr", {"privacy__epsilon": 0.5}),
     "answers, range": ("debiased-rr", {**RANGE, "input__columns__epsilon": "own"}),
     "answers, levels": ("debiased-rr", LEVELS),
+    "answers, levels, alike": ("debiased-rr", {**LEVELS, "model": {"weights": "equal"}}),
     "answers at the source, levels": (
         "debiased-rr",
         {**LEVELS, **AT_SOURCE, "privacy__max_contributions": 3, "input__ties": "drop"},
@@ -217,6 +238,18 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
                 "best": "best",
                 "worst": "worst",
                 "shown": ["a", "b", "c"],
+            },
+            "privacy__max_contributions": 2,
+        },
+    ),
+    "several sets in a row": (
+        "kemeny, user",
+        {
+            "input__layout": "best-worst",
+            "input__ties": "random",
+            "input__columns": {
+                "user": "user",
+                "sets": [{"best": "best", "worst": "worst", "shown": ["a", "b", "c"]}],
             },
             "privacy__max_contributions": 2,
         },
@@ -404,7 +437,9 @@ OTHER_ROWS = {
             "worst": pa.array((ITEMS[2:] + ITEMS[:2]) * 6),
         }
     ),
-    "list": pa.table({"ranking": pa.array([ITEMS, ITEMS[::-1], ITEMS] * 8)}),
+    "list": pa.table(
+        {"user": pa.array([*range(24)]), "ranking": pa.array([ITEMS, ITEMS[::-1], ITEMS] * 8)}
+    ),
     "pairs": pa.table(
         {
             "left": pa.array(ITEMS * 6),
