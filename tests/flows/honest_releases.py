@@ -182,6 +182,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "answers of many": ("debiased-rr", {"privacy__epsilon": 0.5}),
     "answers, range": ("debiased-rr", {**RANGE, "input__columns__epsilon": "own"}),
     "answers, levels": ("debiased-rr", LEVELS),
+    "answers, levels, alike": ("debiased-rr", {**LEVELS, "model": {"weights": "equal"}}),
     "answers at the source, levels": (
         "debiased-rr",
         {**LEVELS, **AT_SOURCE, "privacy__max_contributions": 3, "input__ties": "drop"},
