@@ -320,7 +320,7 @@ parameters of private-pairs: pairs_answered=count hidden=text features_of_people
     *private-lists
 parameters of margin-counts: weight_of_margins=count weight_of_rankings=count longest_ranking=count
     items_at_one_rank?=text contradicted_margins=number fewest_possible_contradicted_margins=number
-    proven_best=bool
+    proven_best=bool widened_for_sets_of_a_person_by?=number
 parameters of above-counts: weight_of_above=count weight_of_squares?=count weight_of_rankings?=count
     *lists
 parameters of net-sums: weight_of_nets=count weight_of_squares=count weight_of_rankings=count *lists
@@ -357,8 +357,9 @@ rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text t
     person_features?={[value]}~ overvoted?=[text] repeated?=text write_ins?=text~
     no_valid_vote?=text~
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ places?=[text]~
-    best?=text~ worst?=text~ shown?=[text]~ contest?=text~
+    best?=text~ worst?=text~ shown?=[text]~ sets?=[set]~ contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
+set: best=text worst=text shown?=[text]~ items?=[text]~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
     missing?=text~ booklets?={[text]}~ points?=points~ key?=key~
 answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~ epsilon?=text~
@@ -415,7 +416,7 @@ transform: type=text
     fewest_answers_to_a_pair?=count
 *lists: longest_ranking=count items_at_one_rank?=text rankings_with_noise?=number
     drawn_to_zero_by?=number ridge?=number disagreements?=number
-    fewest_possible_disagreements?=number proven_best?=bool
+    fewest_possible_disagreements?=number proven_best?=bool widened_for_sets_of_a_person_by?=number
 *private-lists: epsilon_of_a_ranking=text epsilon_of_a_person_at_most?=number mechanism_chosen?=text
     debiased=bool longest_ranking=count items_at_one_rank?=text drawn_to_zero_by?=number
     levels_of_epsilon?=text weights?=text effective_rankings?=number
