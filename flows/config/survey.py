@@ -432,12 +432,10 @@ class SurveyConfig(Section):
 
         Args:
             by_place: hash absolute paths, as earlier versions did.
-            by_words: hash also words that are understood without a key, as earlier versions did.
+            by_words: hash also words that need no key, and counts as written, as earlier ones did.
         """
-        dumped = self.model_dump_json(
-            include={"name", "input", "privacy", "method", "model", "top_k"}
-        )
-        content = json.loads(dumped)
+        parts = {"name", "input", "privacy", "method", "model", "top_k"}
+        content = json.loads(self.model_dump_json(include=parts))
         del content["model"]["exposures"]
         if (design := self.model.design()) is not None:  # else as in versions without the key
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
@@ -459,6 +457,8 @@ class SurveyConfig(Section):
         ):
             content["input"]["words"] = content["input"]["columns"]["winner_values"] = None
         _without_new_keys(content["input"], self._settled_design, self.asked_design())
+        if (counts := self.privacy.counts) is not None and not by_words:
+            content["privacy"]["counts"] = counts.normal(self.privacy.unit, self.privacy.bounding)
         _without_new_privacy(content["privacy"])
         content["items"] = self.items.identity(counted)
         if isinstance(self.input, ResponsesConfig) and not self.items.dated:

@@ -68,7 +68,9 @@ def ledger_of(config: SurveyConfig, guards: Guards | None = None) -> Ledger:
         LedgerError: the key cannot be used.
     """
     guards = Guards.of(config.ledger) if guards is None else guards
-    return guards.ledger(config.ledger.path, ledger_terms(config))
+    anchor = config.ledger.anchor or ""
+    beside = (anchor, str(config.output), str(config.confidential), *config.input.paths)
+    return guards.ledger(config.ledger.path, ledger_terms(config), beside)
 
 
 def record_access(config: SurveyConfig, command: str, night: date | None = None) -> None:
