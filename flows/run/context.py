@@ -465,6 +465,23 @@ class Survey:
         self.config = self.config.model_copy(update={"items": items})
         self.__dict__.pop("calibrated", None)
 
+    def on_night(self, night: date | None) -> Survey:
+        """Return the survey with the items that `night` lists; its ledger is the same.
+
+        Raises:
+            ConfigError: no list is there for that night, or it breaks a rule.
+        """
+        if night is None or not self.config.items.dated:
+            return self
+        with_list = replace(self, config=self.config.on_night(night))
+        with_list.__dict__["ledger"] = self.ledger
+        return with_list
+
+    def list_items(self, names: tuple[str, ...]) -> None:
+        """Take these names, which were listed when its noise was drawn, for its items."""
+        items = self.config.items.with_listed(names)
+        self.config = self.config.model_copy(update={"items": items})
+
     def settle(self, config: SurveyConfig) -> None:
         """Take what its ledger or its mechanism has decided; neither is made again.
 
