@@ -376,8 +376,9 @@ def _in_groups_fit(
     if law.scale == 0 or counts.confidential:
         return None
     try:
-        fit, noise_share = fit_pairs_in_groups(counts, law, link)
-    except ConvergenceError:  # the noise is spent: the other fit is worth more than none
+        with np.errstate(all="ignore"):
+            fit, noise_share = fit_pairs_in_groups(counts, law, link)
+    except (ConvergenceError, np.linalg.LinAlgError):  # the noise is spent: see `_by_chance`
         return None
     return fit, noise_share
 
@@ -387,7 +388,8 @@ def _by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> Estimate | None
     if law.scale == 0 or counts.n_items < 2 or counts.confidential:
         return None
     try:
-        fitted = fit_pairs_by_chance(counts, law, link)
+        with np.errstate(all="ignore"):
+            fitted = fit_pairs_by_chance(counts, law, link)
     except ConvergenceError:  # the noise is spent: the other fit is worth more than none
         return None
     return None if _not_by_chance(counts, law, fitted.meetings) else fitted.estimate
