@@ -54,6 +54,7 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
         "objective, small delta",
     ),
     *("footrule", "instant-runoff", "stream", "stream, metered rows", "debiased-rr", "laplace-rr"),
+    "stream, squares",
     *("spectral-rr", "mallows", "precincts", "borda, groups"),
     *("random-pairs, hidden items", "auto", "personalized", "spectral, look", "footrule, look"),
     *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
@@ -69,7 +70,13 @@ COUNTED = (  # all jobs that add noise to counts and release them
     *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
     *("counts, counted", "counts, counted, added", "spectral, counted", "footrule, counted"),
     *("pairs, names", "spectral, names", "borda, names", "stream, names"),
-    *("stream, metered rows", "totals of points, groups", "precincts", "borda, groups"),
+    *(
+        "stream, metered rows",
+        "stream, squares",
+        "totals of points, groups",
+        "precincts",
+        "borda, groups",
+    ),
     *("counts, groups that overlap", "pairs, groups that overlap"),
 )
 FAULTS = (
@@ -85,6 +92,8 @@ FAULTS = (
     *("weights are not clipped", "heavy people do not shrink", "the same noise on all counts"),
     *("the same noise in every run", "no noise on zeros", "one night is charged"),
     *("the gap of pairs is not kept", "rows are not metered"),
+    *("the gap of nights is not kept", "squares are not metered", "a pair gap meters squares"),
+    "what a night uses is forgotten",
     *("nights share their noise", "thresholds of twice the epsilon, debiased-rr"),
     *("thresholds of twice the epsilon, spectral-rr", "thresholds of twice the epsilon, mallows"),
     "thresholds of twice the epsilon, random-pairs, hidden items",
