@@ -115,7 +115,7 @@ def _bound_of_stream(stream: StreamConfig) -> str:
     if metered is None:
         return ""
     if metered.squares is not None:
-        return f" a night; squares of their numbers, and these, add up to at most {metered.squares}"
+        return f" a night, n of which take n² + n from {metered.squares} for the whole stream"
     text = f" a night and {metered.rows} in the whole stream"
     if metered.pair_gap is not None:
         text += f", one about the same two items in {metered.pair_gap} nights"
