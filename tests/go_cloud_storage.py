@@ -11,8 +11,6 @@ wrong in this version: it deletes an object whatever generation the request name
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 import time
@@ -23,48 +21,17 @@ from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
+from tests.go_programs import GoProgram
 from tests.ports import free_port
 
-MODULE, VERSION = "github.com/fsouza/fake-gcs-server", "v1.56.1"
-BUILD_SECONDS = 600
+SERVER = GoProgram("github.com/fsouza/fake-gcs-server", "v1.56.1")
 START_SECONDS, TRIES = 600, 5
-ABSENT = f"needs fake-gcs-server {VERSION}, which make gcs-server builds (with Go, once)"
-
-
-def cache() -> Path:
-    """What tests keep from one run to the next."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hushrank"
+ABSENT = f"needs {SERVER}, which make gcs-server builds (with Go, once)"
 
 
 def binary() -> Path:
     """Where the server is, or would be."""
-    return cache() / f"fake-gcs-server-{VERSION}"
-
-
-def build() -> None:
-    """Build the server if it is not there.
-
-    Raises:
-        SystemExit: there is no Go, or it cannot build the server.
-    """
-    target = binary()
-    if target.exists():
-        return
-    if shutil.which("go") is None:
-        raise SystemExit("fake-gcs-server needs Go 1.26 or newer, and this machine has none")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder = target.with_name(f"{target.name}.building-{os.getpid()}")
-    command = ["go", "install", "-ldflags=-s -w", f"{MODULE}@{VERSION}"]
-    settings = {"GOBIN": str(folder), "GOTOOLCHAIN": "local", "GOFLAGS": ""}
-    try:
-        done = subprocess.run(command, env={**os.environ, **settings}, timeout=BUILD_SECONDS)
-        if done.returncode:
-            raise SystemExit(f"{MODULE}@{VERSION} cannot be built; is the Go module proxy reached?")
-        (folder / "fake-gcs-server").rename(target)
-    except subprocess.TimeoutExpired:
-        raise SystemExit(f"{MODULE}@{VERSION} was not built in {BUILD_SECONDS} s") from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    return SERVER.binary()
 
 
 @contextmanager
@@ -159,5 +126,5 @@ def go_store(url: str, *buckets: str) -> Iterator[GoStore]:
 
 
 if __name__ == "__main__":
-    build()
+    SERVER.build()
     sys.stdout.write(f"{binary()}\n")

@@ -221,11 +221,11 @@ def apart(
     """
     deviation = np.sqrt(np.maximum(np.diagonal(errors.covariance), 0))
     low, high = ends
-    with np.errstate(invalid="ignore"):
+    # What is not known, or has no error, comes out as NaN: such a pair is not shown.
+    with np.errstate(invalid="ignore", divide="ignore"):
         halves = centre - low, high - centre
-    below, above = (np.where(np.isnan(half), np.inf, half) / reach for half in halves)
-    a, b = below * deviation, above * deviation
-    with np.errstate(invalid="ignore"):
+        below, above = (np.where(np.isnan(half), np.inf, half) / reach for half in halves)
+        a, b = below * deviation, above * deviation
         shared = errors.covariance * np.multiply.outer(below, above)
         square = np.maximum(np.add.outer(a**2, b**2) - 2 * shared, 0)
         ahead: NDArray[np.bool_] = score_differences(errors.centre) > quantiles * np.sqrt(square)

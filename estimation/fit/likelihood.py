@@ -41,7 +41,7 @@ SPARSE_BLOCK = 1 << 19  # entries of a block; each block has a cost of its own
 UNIT_ROUNDOFF = 2.0**-53
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Objective:
     """The function f above, as a function of centred scores.
 
@@ -77,6 +77,16 @@ class Objective:
         """Number of scores."""
         return len(self.linear)
 
+    @cached_property
+    def _met(self) -> Floats | None:
+        """How often items met, shape (n, n), where second derivatives need no more than that.
+
+        None: they differ between wins and losses, or the weights are sparse.
+        """
+        if isinstance(self.weights, scipy.sparse.csr_array) or not self.link.outcome_free_curvature:
+            return None
+        return np.asarray(self.weights + self.weights.T)
+
     def value(self, theta: Floats) -> float:
         """f at centred scores, shape (n,)."""
         parts = _parts(self.weights)
@@ -89,14 +99,16 @@ class Objective:
     def derivatives(self, theta: Floats) -> tuple[Floats, Hessian]:
         """Gradient of f within the subspace, shape (n,), and its second derivatives."""
         parts, won, lost = _parts(self.weights), np.zeros(len(theta)), np.zeros(len(theta))
-        curvatures = np.empty_like(parts.entries)
+        bent = parts.entries if self._met is None else self._met
+        curvatures = np.empty_like(bent)
         for part, d in parts.differences(theta):
             slope, curvature = self.link.derivatives(d)
-            np.multiply(parts.entries[part], curvature, out=curvatures[part])
+            np.multiply(bent[part], curvature, out=curvatures[part])
             np.multiply(parts.entries[part], slope, out=slope)
             parts.add_sums(part, slope, won, lost)
         gradient = lost - won + self.ridge * theta + self.linear
-        return centred(gradient), Hessian(parts.with_entries(curvatures), self.ridge)
+        both_ways = self._met is not None
+        return centred(gradient), Hessian(parts.with_entries(curvatures), self.ridge, both_ways)
 
     def gradient_error(self, theta: Floats) -> float:
         """Bound on the l2 distance of the computed gradient from the exact one at `theta`.
@@ -121,15 +133,19 @@ class Hessian:
     Attributes:
         curvatures: shape (n, n); the edge between a and b weighs the sum of its two entries.
         ridge: added on the diagonal.
+        both_ways: each entry is that sum already.
     """
 
     curvatures: Weights
     ridge: float
+    both_ways: bool = False
 
     @cached_property
     def edges(self) -> Weights:
         """The weights of the edges, shape (n, n), symmetric; CSR of sparse curvatures."""
         one_way = self.curvatures
+        if self.both_ways:
+            return one_way
         if isinstance(one_way, scipy.sparse.csr_array):
             return scipy.sparse.csr_array(one_way + one_way.T)
         return np.asarray(one_way + one_way.T)

@@ -144,10 +144,7 @@ class _PortableRunner(Section):
     """An engine that takes Beam's portable jobs through a job server.
 
     Attributes:
-        job_server: address of a running job server; None: the machine that submits starts one, with
-            Java.
-        master: the cluster that a started job server talks to.
-        job_server_jar: the job server's jar; None: Beam fetches the one of its version.
+        job_server: address of a running job server; None: the machine that submits starts one.
         environment: where workers come from.
         workers: address of the pool for `external`, as the engine's machines see it.
         image: for `docker`: a container image that holds the hushrank package.
@@ -157,21 +154,13 @@ class _PortableRunner(Section):
     """
 
     job_server: Address | None = Field(default=None, examples=["localhost:8099"])
-    master: Text | None = Field(default=None, examples=["localhost:8081"])
-    job_server_jar: LocalPath | None = Field(default=None, examples=["job-server.jar"])
     environment: Annotated[Environment, Field(strict=False)] = Environment.LOOPBACK
     workers: Address | None = Field(default=None, examples=["localhost:50000"])
     image: Text | None = Field(default=None, examples=["example.org/hushrank:0.1.0"])
     workers_per_machine: int = Field(default=1, ge=1, le=256)
     max_hours: Hours = 24.0
 
-    def _problems(self) -> Iterable[tuple[str, str]]:
-        if (self.job_server is None) == (self.master is None):
-            yield "", "needs exactly one of job_server and master; add job_server: localhost:8099"
-        if self.job_server_jar is not None and self.master is None:
-            yield "job_server_jar", "goes with master, for which a job server is started; remove it"
-        elif self.job_server_jar is not None and not self.job_server_jar.is_file():
-            yield "job_server_jar", f"no such file: {self.job_server_jar}"
+    def _problems(self) -> Iterator[tuple[str, str]]:
         for key, environment, example in (
             ("workers", Environment.EXTERNAL, "localhost:50000"),
             ("image", Environment.DOCKER, "example.org/hushrank:0.1.0"),
@@ -192,7 +181,28 @@ class _PortableRunner(Section):
         yield f"--environment_cache_millis={WORKER_REST_MILLISECONDS}"
 
 
-class FlinkRunner(_PortableRunner):
+class _ClusterRunner(_PortableRunner):
+    """A cluster, whose job server is a program in Java.
+
+    Attributes:
+        master: the cluster that a started job server talks to.
+        job_server_jar: the job server's jar; None: Beam fetches the one of its version.
+    """
+
+    master: Text | None = Field(default=None, examples=["localhost:8081"])
+    job_server_jar: LocalPath | None = Field(default=None, examples=["job-server.jar"])
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        if (self.job_server is None) == (self.master is None):
+            yield "", "needs exactly one of job_server and master; add job_server: localhost:8099"
+        if self.job_server_jar is not None and self.master is None:
+            yield "job_server_jar", "goes with master, for which a job server is started; remove it"
+        elif self.job_server_jar is not None and not self.job_server_jar.is_file():
+            yield "job_server_jar", f"no such file: {self.job_server_jar}"
+        yield from super()._problems()
+
+
+class FlinkRunner(_ClusterRunner):
     """Apache Flink.
 
     Attributes:
@@ -230,7 +240,7 @@ class FlinkRunner(_PortableRunner):
             yield "version", "goes with master, for which a job server is started; remove it"
 
 
-class SparkRunner(_PortableRunner):
+class SparkRunner(_ClusterRunner):
     """Apache Spark.
 
     Attributes:
@@ -245,6 +255,30 @@ class SparkRunner(_PortableRunner):
         given = {"spark_master_url": self.master, "spark_job_server_jar": self.job_server_jar}
         arguments = (*self._arguments(), *_options(given))
         return Engine(Runner.SPARK, arguments, _seconds(self.max_hours))
+
+
+class PrismRunner(_PortableRunner):
+    """Prism, Beam's own portable engine for one machine.
+
+    Attributes:
+        binary: the program `prism`, or a zip file that holds it, which is started for each job and
+            ends with it; None: `job_server` runs already.
+    """
+
+    kind: Literal["prism"] = Field(examples=["prism"])
+    binary: LocalPath | None = Field(default=None, examples=["/usr/local/bin/prism"])
+
+    def engine(self) -> Engine:
+        """Engine that this section names."""
+        arguments = (*self._arguments(), *_options({"prism_location": self.binary}))
+        return Engine(Runner.PRISM, arguments, _seconds(self.max_hours))
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        if (self.job_server is None) == (self.binary is None):
+            yield "", "needs exactly one of job_server and binary; add binary: /usr/local/bin/prism"
+        if self.binary is not None and not self.binary.is_file():
+            yield "binary", f"no such file: {self.binary}"
+        yield from super()._problems()
 
 
 class DataflowRunner(Section):
@@ -307,7 +341,7 @@ class DataflowRunner(Section):
         return Engine(Runner.DATAFLOW, arguments, _seconds(self.max_hours))
 
 
-RunnerConfig = LocalRunner | FlinkRunner | SparkRunner | DataflowRunner
+RunnerConfig = LocalRunner | FlinkRunner | SparkRunner | PrismRunner | DataflowRunner
 
 
 def spelled_out(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Beam's options for each engine, and the job server through which Flink and Spark take jobs."""
+"""Beam's options for each engine, and the job server through which some of them take jobs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TypeVar
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.flink_runner import FlinkJarJobServer
 from apache_beam.runners.portability.fn_api_runner import fn_runner
+from apache_beam.runners.portability.prism_runner import PrismJobServer
 from apache_beam.runners.portability.spark_runner import SparkJarJobServer
 
 from hushrank.pipelines.engine.runner import HERE, Engine, Runner
@@ -29,10 +30,36 @@ RUNNERS = {  # Beam's names for runners
     Runner.LOCAL: "FnApiRunner",
     Runner.FLINK: "FlinkRunner",
     Runner.SPARK: "SparkRunner",
+    Runner.PRISM: "PrismRunner",
     Runner.DATAFLOW: "DataflowRunner",
 }
 ENDPOINT = "--job_endpoint="
-JOB_SERVERS = {Runner.FLINK: FlinkJarJobServer, Runner.SPARK: SparkJarJobServer}
+PRISM_REST = "1m"  # time after which a Prism that lost its run, and thereby its job, ends
+# What to do where the job server of an engine does not start.
+_CLUSTER = "Name its jar as job_server_jar, or a job_server that runs."
+START = {
+    Runner.FLINK: _CLUSTER,
+    Runner.SPARK: _CLUSTER,
+    Runner.PRISM: "Name the program prism of this version of Beam, or a job_server that runs.",
+}
+
+
+class _Prism(PrismJobServer):
+    """The program `prism`, for one job.
+
+    It writes only errors, and serves no page. If the run is killed, its workers are gone, so its
+    job fails, and Prism has none left.
+    """
+
+    def prism_arguments(self, job_port: int) -> list[object]:
+        return [*super().prism_arguments(job_port), f"--idle_shutdown_timeout={PRISM_REST}"]
+
+
+JOB_SERVERS = {
+    Runner.FLINK: FlinkJarJobServer,
+    Runner.SPARK: SparkJarJobServer,
+    Runner.PRISM: _Prism,
+}
 
 
 def pipeline_options(engine: Engine = HERE) -> PipelineOptions:
@@ -80,13 +107,15 @@ def reachable(engine: Engine) -> Iterator[Engine]:
     Beam's runners could start one, but would leave it behind when a signal ends the process.
 
     Raises:
-        InputError: there is no Java here, or the job server cannot be fetched or started.
+        InputError: there is no Java here for one that needs it, or the job server cannot be fetched
+            or started.
     """
     server_class = JOB_SERVERS.get(engine.runner)
     if server_class is None or any(each.startswith(ENDPOINT) for each in engine.arguments):
         yield engine
         return
-    if shutil.which("java") is None:
+    key = "runner.binary" if engine.runner is Runner.PRISM else "runner.master"
+    if engine.runner is not Runner.PRISM and shutil.which("java") is None:
         raise InputError(
             "runner.master: hushrank starts a job server for it. This needs Java, but there is none"
             " here. Install Java, or name a job_server that runs. Nothing was read or spent."
@@ -98,9 +127,8 @@ def reachable(engine: Engine) -> Iterator[Engine]:
         server.start()
     except (OSError, RuntimeError) as error:  # the download or the process failed
         raise InputError(
-            "runner.master: Beam's job server for it cannot be fetched or started"
-            f" ({type(error).__name__}). Name its jar as job_server_jar, or a job_server that runs."
-            " Nothing was read or spent."
+            f"{key}: Beam's job server for it cannot be fetched or started"
+            f" ({type(error).__name__}). {START[engine.runner]} Nothing was read or spent."
         ) from None
     try:
         yield replace(engine, arguments=(*engine.arguments, f"{ENDPOINT}localhost:{port}"))

@@ -113,6 +113,7 @@ class Runner(StrEnum):
     LOCAL = "local"  # in this process
     FLINK = "flink"
     SPARK = "spark"
+    PRISM = "prism"
     DATAFLOW = "dataflow"
 
 

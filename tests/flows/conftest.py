@@ -30,7 +30,7 @@ from hushrank.flows.planning.plan import survey as planned_surveys
 from hushrank.pipelines.engine.runner import does_without_beam
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError
-from tests import go_cloud_storage
+from tests import go_programs
 from tests.cloud_emulator import cloud_emulator
 from tests.flows.browsers import launched
 from tests.flows.command_server import served
@@ -240,7 +240,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def prefect_home() -> Path:
     """A home of Prefect to copy: to make its empty database takes 7 s, so test runs share one."""
-    home = go_cloud_storage.cache() / f"prefect-home-{version('prefect')}"
+    home = go_programs.cache() / f"prefect-home-{version('prefect')}"
     home.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{home}.lock"):
         if not (home / "prefect.db").exists():

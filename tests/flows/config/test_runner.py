@@ -10,6 +10,7 @@ from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
     GoogleCloudOptions,
     PortableOptions,
+    PrismRunnerOptions,
     SetupOptions,
     StandardOptions,
     WorkerOptions,
@@ -106,6 +107,20 @@ def test_options_of_a_flink_cluster(survey):
     assert options.view_as(PortableOptions).environment_config == "example.org/hushrank:1"
 
 
+def test_options_of_prism(survey, tmp_path):
+    (tmp_path / "prism").touch()
+    engine = loaded(survey, {"kind": "prism", "binary": "prism"}).runner.engine()
+    assert engine.runner is Runner.PRISM
+    options = pipeline_options(engine)
+    assert options.view_as(StandardOptions).runner == "PrismRunner"
+    assert options.view_as(PrismRunnerOptions).prism_location == str(tmp_path / "prism")
+    assert options.view_as(PortableOptions).environment_type == "LOOPBACK"
+    said = refused(survey, {"kind": "prism"})
+    assert said.startswith("runner: needs exactly one of job_server and binary; add binary")
+    said = refused(survey, {"kind": "prism", "binary": "nowhere"})
+    assert said.startswith("runner.binary: no such file")
+
+
 def in_the_cloud(survey: Survey) -> dict[str, Any]:
     """Settings of `survey` with its places in Cloud Storage."""
     return {"input__paths": ["gs://census-input/*.parquet"], "confidential": "gs://census-work/zoo"}
@@ -144,7 +159,7 @@ def test_dataflow_cannot_reach_local_paths(survey):
 @pytest.mark.parametrize(
     ("runner", "told"),
     [
-        ("flnk", "runner.kind: must be local or flink or spark or dataflow, got 'flnk'."),
+        ("flnk", "runner.kind: must be local or flink or spark or prism or dataflow, got 'flnk'."),
         ("flink", "runner: needs exactly one of job_server and master"),
         ({**FLINK, "master": "b:1"}, "runner: needs exactly one of job_server and master"),
         ({**FLINK, "job_server": "here"}, "runner.job_server: must be host:port, got 'here'"),

@@ -351,7 +351,10 @@ WRONG_VALUES = [
         {"ledger.refresh": "hourly"},
         "ledger.refresh: must be daily, weekly, monthly or yearly, got 'hourly'",
     ),
-    ({"runner": "storm"}, "runner.kind: must be local or flink or spark or dataflow, got 'storm'"),
+    (
+        {"runner": "storm"},
+        "runner.kind: must be local or flink or spark or prism or dataflow, got 'storm'",
+    ),
     (
         {"ledger": ["path"]},
         "ledger: must hold keys, got a list;"

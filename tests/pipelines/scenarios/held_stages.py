@@ -50,6 +50,11 @@ class Gates:
         """How many parts of a stage have come to its gate."""
         return len(list((self.folder / stage).glob("*")))
 
+    def processes(self, stage: str) -> list[int]:
+        """Of the workers that have come to its gate, the first one first."""
+        came = sorted((self.folder / stage).glob("*"), key=lambda path: path.stat().st_mtime_ns)
+        return [int(path.name.partition("-")[0]) for path in came]
+
     def open(self, stage: str) -> None:
         """Let all of a stage through from now on."""
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""On a real Spark with two executors, of which one is lost: the same results.
+"""On a real Spark with two executors, one of which is lost in each stage: the same results.
 
 The cluster is the one of `infra/spark/cluster.py`, which needs Java, Maven and, the first time, the
 network. Where it cannot be had the tests are skipped and say why.
@@ -10,14 +10,16 @@ import dataclasses
 import json
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
+import psutil
 import pytest
 
 from hushrank.flows.config.runner import SparkRunner
+from hushrank.pipelines.engine.options import pipeline_options
 from hushrank.pipelines.reduce import reduce
 from tests.pipelines.reduce.test_reduce_stream import a_night_job
 from tests.pipelines.scenarios.engine_jobs import (
@@ -25,14 +27,15 @@ from tests.pipelines.scenarios.engine_jobs import (
     children,
     counted,
     exact,
+    rejects,
     run_together,
     started,
     tally,
     wait_for,
     write_large,
 )
+from tests.pipelines.scenarios.held_stages import STAGES, Gates, HeldKind
 
-MEETING = "GroupNonMergingWindows"  # in Spark's name of a stage that ends where keys meet
 PATIENCE = 900  # seconds; a job takes some twenty on two free cores
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]  # the first time jars are fetched
@@ -77,41 +80,54 @@ def spark(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield cluster
 
 
-def kill_an_executor(spark: Spark) -> threading.Thread:
-    """Once rows have been read and sent to where they are bounded: they are lost with it."""
+def kill_where(spark: Spark, gates: Gates, stage: str) -> None:
+    """The executor whose Python worker came first to a stage's gate; then the gate is opened."""
+    wait_for(lambda: gates.waiting(stage), PATIENCE)
+    (worker, *_) = gates.processes(stage)
+    ports = {each.raddr.port for each in psutil.Process(worker).net_connections() if each.raddr}
+    (target,) = (
+        each
+        for each in spark.executors()
+        if ports & {own.laddr.port for own in psutil.Process(each).net_connections()}
+    )
+    os.kill(target, signal.SIGKILL)
+    gates.open(stage)
 
-    def wait_and_kill() -> None:
-        wait_for(lambda: any(MEETING in name for name, _ in spark.stages()), PATIENCE)
-        os.kill(spark.executors()[0], signal.SIGKILL)
 
-    thread = threading.Thread(target=wait_and_kill, daemon=True)
-    thread.start()
-    return thread
-
-
-def test_results_are_those_of_the_local_runner_though_an_executor_is_lost(
-    spark: Spark, tmp_path: Path
-) -> None:
-    """Of all reductions, as one job, for every job starts executors and workers anew.
-
-    It begins with a night of a stream, large enough for an executor to be killed in its middle.
-    """
-    write_large(tmp_path / "night", 1_000_000)
-    nights = [
-        a_night_job(tmp_path / "night", tmp_path / name, tmp_path / f"{name} stream", 0)
-        for name in ("here", "there")
-    ]
+def test_results_are_those_of_the_local_runner(spark: Spark, tmp_path: Path) -> None:
+    """Of all reductions, as one job, for every job starts executors and workers anew."""
     here = [kind(tmp_path / kind.__name__, tmp_path / f"{kind.__name__} here") for kind in KINDS]
     there = [spark.job(job, Path(f"{job.confidential} there")) for job in here]
-    night = spark.job(nights[1], tmp_path / "there")
-    killer = kill_an_executor(spark)
-    run_together([night, *there])
-    killer.join()
-    assert any(attempt > 0 for _, attempt in spark.stages())  # some were computed again
-    assert counted(night) == counted(nights[0])  # takes the results that are there, checks them
-    assert tally(night) == tally(nights[0])
+    run_together(there)
     for local, remote in zip(here, there, strict=True):
         reduce.run(local)
-        reduce.run(remote)
+        reduce.run(remote)  # takes the results that are there, and checks them
         assert exact(remote) == exact(local)
         assert tally(remote) == tally(local)
+
+
+def test_an_executor_killed_in_any_stage_is_made_up_for_and_nothing_counts_twice(
+    spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One job, a night of a stream, loses one in each of its stages: each is held until then."""
+    for name in ("1", "0"):
+        write_large(tmp_path / "in", 150_000, first=int(name))
+        (tmp_path / "in" / "0.parquet").rename(tmp_path / "in" / f"{name}.parquet")
+    here, there = (
+        a_night_job(tmp_path / "in", tmp_path / name, tmp_path / f"{name} stream", 0)
+        for name in ("here", "there")
+    )
+    there = spark.job(there, tmp_path / "there")
+    gates = Gates(tmp_path / "gates")
+    pipeline = beam.Pipeline(options=pipeline_options(there.engine))
+    with monkeypatch.context() as held:
+        held.setattr(reduce, "kind_of", lambda job: HeldKind(job, gates))
+        reduce.build(pipeline, there)
+    running = pipeline.run()
+    for stage in STAGES:
+        kill_where(spark, gates, stage)
+    assert running.wait_until_finish(1000 * PATIENCE) == "DONE"
+    assert any(attempt > 0 for _, attempt in spark.stages())  # some were computed again
+    assert counted(there) == counted(here)
+    assert tally(there) == tally(here)
+    assert rejects(there) == rejects(here)
