@@ -508,9 +508,6 @@ class Sizes:
     of_effects: frozenset[str]  # parameters, whose names users choose
 
 
-CELLS_OF_NIGHT = {"win-counts": 1, "win-loss-counts": 2}  # of an item in a stream; of pairs: n
-
-
 def sizes_of(release: Document, certificate: Document) -> Sizes:
     """The sizes that a release states, be they true or not."""
     released, domain = release["released"], certificate["domain"]
@@ -625,8 +622,9 @@ ABOVE_ZERO = {
     *("names_per_person", "groups_per_answer"),
     *("participations", "window", "times", "line", "attempt", "most_answers", "most_rankings"),
     *("longest", "grid", "pairs", "answers", "threshold", "values", "apart", "weights"),
-    *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2", "pair_gap", "squares"),
+    *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2", "pair_gap"),
 }
+CELLS_OF_NIGHT = {"win-counts": 1, "win-loss-counts": 2}  # of an item in a stream; of pairs: n
 FEW = {"items", "nights", "times", "longest", "values", "pairs"}  # what is counted here, one by one
 
 
@@ -1949,10 +1947,9 @@ def numbers_of_night(certificate: Document, release: Document, law: Document) ->
         n, groups = certificate["domain"]["items"], bundle_of(certificate).groups
         cells = len(told["noisy"]) // groups
         sums = [sum(told["noisy"][at::cells]) / told["coefficients"][0] for at in range(cells)]
-        if kind == "pair-counts":
-            listed = list(itertools.chain(*shown["wins"]))
-        else:
-            listed = [*shown["wins"].values(), *shown.get("losses", {}).values()]
+        wins, losses = shown["wins"], shown.get("losses", {})
+        listed = [*itertools.chain(*wins)] if kind == "pair-counts" else [*wins.values()]
+        listed += losses.values()
         pairs = zip(itertools.count(), listed, sums, strict=False)
         far = [a - b for at, a, b in pairs if kind != "pair-counts" or at // n != at % n]
         found["what the night shows"] = max(map(abs, far)) < 1e-5, True
@@ -2565,46 +2562,30 @@ def stream(
     return sides * l1 * night[0], sides * l2_squared * night[1]
 
 
-def metered_rows(b: Bundle, metered: Document, column: Sequence[int], kind: str) -> Norms:
-    """All nights of a stream that counts a person's rows on pairs of items: rows on one pair are no
-    less than the gap apart, so the columns that move one cell do not overlap. That holds for cells
-    of pairs alone: rows on two pairs may be wins of one item."""
-    if kind != "pair-counts" or not b.distinct:
-        raise Wrong("rows are metered for counts of pairs, each row of a person on its own pair")
-    if not 1 <= len(column) <= metered["pair_gap"] or min(column) < 0:
-        raise Wrong("the encoder has more bands than nights lie between two rows on one pair")
-    return metered_norms(b, metered, metered["rows"], column)
+METERS = {"rows": ("pair_gap", "pair-counts"), "squares": ("gap", "win-loss-counts")}
 
 
-def metered_squares(b: Bundle, metered: Document, column: Sequence[int], kind: str) -> Norms:
-    """All nights of a stream that counts squares of a person's rows on distinct pairs: on a night
-    of l rows the squares of wins and losses add up to l^2 + l at most, for no two rows have both
-    the winner and the loser in common; and the columns of two nights do not overlap."""
-    if kind != "win-loss-counts" or not b.distinct:
-        raise Wrong("squares are metered for wins and losses, each row of a person on its own pair")
-    if not 1 <= len(column) <= metered["gap"] or min(column) < 0:
-        raise Wrong("the encoder has more bands than nights lie between two of a person's")
-    return metered_norms(b, metered, metered["squares"], column)
-
-
-def metered_norms(b: Bundle, metered: Document, most: int, column: Sequence[int]) -> Norms:
-    """What `most` rows or squares move, each over as many nights as there are bands."""
-    if not 1 <= metered["burst"] <= most or not fraction(metered.get("refill") or 1) > 0:
+def metered_norms(b: Bundle, metered: Document, column: Sequence[int], kind: str) -> Norms:
+    """All nights of a stream that meters rows on pairs, or squares: l rows on distinct pairs move
+    wins and losses by l^2 + l. Rows on one pair, or nights, are a gap apart, so columns that move
+    one cell do not overlap. Rows on two pairs may be wins of one item: their gap is for pairs."""
+    unit = "rows" if "rows" in metered else "squares"
+    apart, counted = METERS[unit]
+    if {*metered} - {"burst", "refill"} != {unit, apart} or kind != counted or not b.distinct:
+        raise Wrong(f"{unit} are metered for {counted}, each row of a person on its own pair")
+    if not 1 <= len(column) <= metered[apart] or min(column) < 0:
+        raise Wrong("the encoder has more bands than nights lie between rows that move one cell")
+    if not 1 <= metered["burst"] <= metered[unit] or not fraction(metered.get("refill") or 1) > 0:
         raise Wrong("more may count on the first night than on all nights")
-    l1 = b.sides * b.weight * most * sum(column)
-    return l1, b.sides * b.weight**2 * most * sum(each**2 for each in column)
+    most = b.sides * b.weight * metered[unit]
+    return most * sum(column), most * b.weight * sum(each**2 for each in column)
 
 
 def stream_norms(b: Bundle, stated: Sequence[int], terms: Document, release: Document) -> Norms:
     """All nights of a stream whose encoder has the coefficients `stated`, from its terms."""
     metered, kind = terms.get("participation"), release["released"]["kind"]
     nights, often, gap = (terms[name] for name in ("nights", "participations", "gap"))
-    forms = ({"rows", "pair_gap"}, {"squares", "gap"})
-    if metered and {*metered} - {"burst", "refill"} not in forms:
-        raise Wrong("a stream counts a person's rows on pairs, or squares of their numbers")
-    if gap is not None and metered:
-        raise Wrong("the nights of a stream count a person's nights or rows, one of the two")
-    gap = metered.get("pair_gap", metered.get("gap")) if metered else gap
+    gap = metered.get("pair_gap") or metered.get("gap") if metered else gap
     if gap is None or (often is None) != bool(metered):
         raise Wrong("the nights of a stream count a person's nights or rows, one of the two")
     if len(stated) > min(gap, nights):
@@ -2615,8 +2596,7 @@ def stream_norms(b: Bundle, stated: Sequence[int], terms: Document, release: Doc
     if terms["window"] is not None and column != encoder(terms["window"], len(column)):
         raise Wrong("the encoder of the stream has other coefficients than the square root")
     if metered:
-        norms = metered_rows if "rows" in metered else metered_squares
-        return norms(b, metered, column, kind)
+        return metered_norms(b, metered, column, kind)
     night = PLAIN[DERIVATION_OF.get(kind, "")](replace(b, sides=1, groups=1))
     return stream(night, b.sides, nights, often, gap, column)
 
@@ -5763,8 +5743,8 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     of_all = math.sqrt(groups * variance_of(scale, law["kind"]))
     norms = draw["sensitivity"]
     metered = terms.get("participation") or {}
-    rows, pair_gap = (metered.get(a, metered.get(b, 1)) for a, b in METERS)
-    burst = metered.get("burst", 1)
+    rows, pair_gap = metered.get("rows") or metered.get("squares", 1), metered.get("pair_gap")
+    pair_gap, burst = pair_gap or metered.get("gap", 1), metered.get("burst", 1)
     often, gap = terms["participations"] or 0, terms["gap"] or 0
     flags = {
         "stream": True,
@@ -5789,7 +5769,6 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     }
 
 
-METERS = (("rows", "squares"), ("pair_gap", "gap"))  # names in the two kinds of allowances
 FEW_DRAWS = 30  # of Laplace noise, whose sum hushrank takes for Laplace noise; more for Gaussian
 
 

@@ -251,13 +251,13 @@ def test_sensitivity_of_streams_of_metered_rows(nights, rows, gap, window, adjac
         sides=1 if adjacency is Adjacency.ADD_REMOVE else 2,
     )  # fmt: skip
     metered = {"rows": rows, "pair_gap": gap, "burst": 1}
-    stated = verifier.metered_rows(bundle, metered, encoder.coefficients, "pair-counts")
+    stated = verifier.metered_norms(bundle, metered, encoder.coefficients, "pair-counts")
     assert stated == found
     for wrong in ({"pair_gap": encoder.bands - 1}, {"burst": rows + 1}):
         with pytest.raises(verifier.Wrong):
-            verifier.metered_rows(bundle, metered | wrong, encoder.coefficients, "pair-counts")
-    with pytest.raises(verifier.Wrong, match="counts of pairs"):
-        verifier.metered_rows(bundle, metered, encoder.coefficients, "win-counts")
+            verifier.metered_norms(bundle, metered | wrong, encoder.coefficients, "pair-counts")
+    with pytest.raises(verifier.Wrong, match="metered for pair-counts"):
+        verifier.metered_norms(bundle, metered, encoder.coefficients, "win-counts")
 
 
 @FEW
@@ -280,13 +280,13 @@ def test_sensitivity_of_streams_of_squares(nights, squares, gap, window, adjacen
     )  # fmt: skip
     metered = {"squares": squares, "gap": gap, "burst": 2}
     column = encoder.coefficients
-    assert verifier.metered_squares(bundle, metered, column, "win-loss-counts") == found
+    assert verifier.metered_norms(bundle, metered, column, "win-loss-counts") == found
     for wrong in ({"gap": encoder.bands - 1}, {"burst": squares + 1}):
         with pytest.raises(verifier.Wrong):
-            verifier.metered_squares(bundle, metered | wrong, column, "win-loss-counts")
+            verifier.metered_norms(bundle, metered | wrong, column, "win-loss-counts")
     for kind, distinct in (("win-counts", True), ("pair-counts", True), ("win-loss-counts", False)):
-        with pytest.raises(verifier.Wrong, match="wins and losses, each row of a person on its"):
-            verifier.metered_squares(replace(bundle, distinct=distinct), metered, column, kind)
+        with pytest.raises(verifier.Wrong, match="metered for win-loss-counts, each row"):
+            verifier.metered_norms(replace(bundle, distinct=distinct), metered, column, kind)
 
 
 @settings(max_examples=12, deadline=None)
