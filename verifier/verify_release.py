@@ -2724,8 +2724,8 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     if derivation == "weighted_sensitivity":
         return counted | inputs_of_weights(law, certificate["domain"]["bounds"], b, PLAIN[named])
     if derivation == "stream_sensitivity" and terms.get("participation"):
-        name = "rows" if "rows" in terms["participation"] else "squares"
-        own = {"row_weight": b.weight, "both": b.sides, name: terms["participation"][name]}
+        own = {name: most for name, most in terms["participation"].items() if name in METERS}
+        own |= {"row_weight": b.weight, "both": b.sides}
         return {**own, "coefficients": release["stream"]["coefficients"]}
     if derivation == "stream_sensitivity":
         own = {name: terms[name] for name in ("nights", "participations", "gap")}
