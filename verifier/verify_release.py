@@ -2724,9 +2724,8 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     if derivation == "weighted_sensitivity":
         return counted | inputs_of_weights(law, certificate["domain"]["bounds"], b, PLAIN[named])
     if derivation == "stream_sensitivity" and terms.get("participation"):
-        own = {name: most for name, most in terms["participation"].items() if name in METERS}
-        own |= {"row_weight": b.weight, "both": b.sides}
-        return {**own, "coefficients": release["stream"]["coefficients"]}
+        own = {k: v for k, v in terms["participation"].items() if k in METERS} | {"both": b.sides}
+        return {**own, "row_weight": b.weight, "coefficients": release["stream"]["coefficients"]}
     if derivation == "stream_sensitivity":
         own = {name: terms[name] for name in ("nights", "participations", "gap")}
         own |= {"sides": 1, "both": b.sides, "groups": 1}
