@@ -267,7 +267,8 @@ randomised-answers: kind=text items=items epsilon=number people=[size*answers] s
     by_epsilon?=[people-of-level]~
 people-of-level: epsilon=number people=[size*answers]
 private-sums: kind=text items=items unit=number pairs=[[size]*n]~ s=[[int]*n]~ w=[[int]*n]~ g=int
-    chosen=chosen~ presentation?=presentation~
+    chosen=chosen~ alike?=alike~ presentation?=presentation~
+alike: s=[[int]*n] w=[[int]*n] squares=[[int]*n] squared_weights=[[int]*n]
 presentation: parts=[[int*5]*20] shown=[[size*n]*n] unbalanced=size share=number~ low=number~
     high=number~ spread=number~ spread_low=number~ spread_high=number~
 chosen: low=number high=number answers=[size*20] information=[number*20] weight_of_lies=number
@@ -313,12 +314,13 @@ parameters of private-sums: epsilon_of_an_answer=text epsilon_of_a_person_at_mos
     flip_probability?=number noise_scale_of_an_answer?=number *shuffled information_per_pair?=number
     information_G?=number predicted_typical_error?=number predicted_largest_error?=number link?=text
     link_chosen_by_likelihood?=bool ridge?=number smallest_curvature?=number is_minimum?=bool
+    weights?=text effective_answers?=number
 parameters of private-rankings: epsilon_of_a_whole_ranking_at_most=number *private-lists
 parameters of private-pairs: pairs_answered=count hidden=text features_of_people?=text
     *private-lists
 parameters of margin-counts: weight_of_margins=count weight_of_rankings=count longest_ranking=count
     items_at_one_rank?=text contradicted_margins=number fewest_possible_contradicted_margins=number
-    proven_best=bool
+    proven_best=bool widened_for_sets_of_a_person_by?=number
 parameters of above-counts: weight_of_above=count weight_of_squares?=count weight_of_rankings?=count
     *lists
 parameters of net-sums: weight_of_nets=count weight_of_squares=count weight_of_rankings=count *lists
@@ -355,8 +357,9 @@ rankings: *settings layout?=text columns?=list_roles contest?=text~ best?=text t
     person_features?={[value]}~ overvoted?=[text] repeated?=text write_ins?=text~
     no_valid_vote?=text~
 list_roles: user?=text~ item?=text~ rank?=text~ ranking?=text~ items?={text}~ places?=[text]~
-    best?=text~ worst?=text~ shown?=[text]~ contest?=text~
+    best?=text~ worst?=text~ shown?=[text]~ sets?=[set]~ contest?=text~
     epsilon?=text~ left?=text~ right?=text~ outcome?=text~ length?=text~
+set: best=text worst=text shown?=[text]~ items?=[text]~
 responses: *settings layout?=text columns?=answer_roles words?=answer_words~ duplicates?=text
     missing?=text~ booklets?={[text]}~ points?=points~ key?=key~
 answer_roles: user?=text item?=text~ correct?=text~ order?=text~ booklet?=text~ epsilon?=text~
@@ -413,7 +416,7 @@ transform: type=text
     fewest_answers_to_a_pair?=count
 *lists: longest_ranking=count items_at_one_rank?=text rankings_with_noise?=number
     drawn_to_zero_by?=number ridge?=number disagreements?=number
-    fewest_possible_disagreements?=number proven_best?=bool
+    fewest_possible_disagreements?=number proven_best?=bool widened_for_sets_of_a_person_by?=number
 *private-lists: epsilon_of_a_ranking=text epsilon_of_a_person_at_most?=number mechanism_chosen?=text
     debiased=bool longest_ranking=count items_at_one_rank?=text drawn_to_zero_by?=number
     levels_of_epsilon?=text weights?=text effective_rankings?=number
@@ -1712,13 +1715,7 @@ def check_numbers(certificate: Document, release: Document, say: Findings) -> No
         say.check(True, "numbers of the mechanism follow from the draws")
     for name in unlike_levels(release):
         say.check(False, wrong=f"release.json: {name} does not fit the levels of epsilon")
-    if release["released"].get("presentation"):
-        unfit = list(unlike_order(release["released"]))
-        say.check(
-            not unfit,
-            "the effect of the item shown first follows from its sums",
-            wrong=f"release.json: {', '.join(unfit)} does not follow from the sums",
-        )
+    check_sums(release, say)
     if release.get("personal") or release["released"].get("by_profile"):
         unfit = list(unlike_profiles(certificate, release))
         say.check(
@@ -2058,6 +2055,81 @@ def unlike_order(released: Document) -> Iterator[str]:
             yield f"released.presentation.{name}"
 
 
+def check_sums(release: Document, say: Findings) -> None:
+    """That what is said of sums of privatised answers follows from these sums."""
+    released = release["released"]
+    parts = {
+        "the effect of the item shown first follows from its sums": (
+            unlike_order(released) if released.get("presentation") else None
+        ),
+        "the weights of people who chose their own epsilon follow from the sums": (
+            unlike_weights(release) if released.get("alike") else None
+        ),
+    }
+    for right, found in parts.items():
+        if found is not None:
+            unfit = ", ".join(found)
+            text = f"release.json: {unfit} does not follow from the sums"
+            say.check(not unfit, right, wrong=text)
+
+
+def unlike_weights(release: Document) -> Iterator[str]:
+    """What a release says of the weights of answers with their own epsilon, and its sums do not."""
+    released, told = release["released"], release["privacy"]["parameters"]
+    sums, unit, chosen = released["alike"], released["unit"], released["chosen"] or {}
+    w, alike, squares, squared = (
+        [each * unit for each in numbers_in(table)]
+        for table in (released["w"], *(sums[name] for name in ("w", "squares", "squared_weights")))
+    )
+    answers, least = sum(chosen.get("answers", ())), max(math.tanh(chosen.get("low", 1) / 2), 1e-9)
+    slack = 2 * unit * answers  # each term is rounded
+    if abs(sum(alike) - least * answers) > slack + 1e-9 * answers:
+        yield "released.alike.w"
+    if any(
+        not least * v - slack <= q <= v / least + slack for v, q in zip(alike, squares, strict=True)
+    ):
+        yield "released.alike.squares"
+    if any(not 0 <= r <= v + slack for v, r in zip(w, squared, strict=True)):
+        yield "released.alike.squared_weights"
+    equal = told.get("weights") == "equal"
+    effective = answers if equal else sum(w) ** 2 / max(sum(squared), 1e-300)
+    if not math.isclose(told.get("effective_answers", -1), effective, rel_tol=1e-6, abs_tol=1e-6):
+        yield "parameters.effective_answers"
+    warned = any(each.startswith(ANSWERS_DIFFER) for each in release["warnings"])
+    far = [apart_by_weights(released, least, capped=capped) for capped in (False, True)]
+    if told.get("weights") not in ("precision", "equal") or (equal and warned):
+        yield "parameters.weights"
+    elif not equal and ((warned and not far[0]) or (far[1] and not warned)):
+        yield "warnings"
+
+
+ANSWERS_DIFFER = "People who chose more privacy may answer differently"
+
+
+def apart_by_weights(released: Document, least: float, *, capped: bool) -> bool:
+    """Whether shares weighed by epsilon and all alike differ for an item by more than chance; a cap
+    on epsilon, which the certificate does not name, adds to what chance gives."""
+    sums, unit, n = released["alike"], released["unit"], len(released["items"])
+    apart, variance, rounding = [0.0] * n, [0.0] * n, [0.0] * n
+    for i in range(n):
+        others = range(n) if released["pairs"] is None else released["pairs"][i]
+        tables = (released["s"], released["w"], sums["s"], sums["w"], sums["squares"])
+        for j, *cell in zip(others, *(table[i] for table in tables), strict=True):
+            s, w, own, alike, squares = (each * unit for each in cell)
+            if w > 0 < alike:
+                found = s - w * own / alike
+                chance = (w * w * squares / alike**2 + (w if capped else -w)) / 4
+                for item, sign in ((i, 1), (j, -1)):
+                    apart[item] += sign * found
+                    variance[item] += chance
+                    rounding[item] += 2 * w * unit / least**2
+    reach = -NormalDist().inv_cdf(0.025 / n)
+    return any(
+        abs(each) > reach * math.sqrt(max(v, 0.0)) + r
+        for each, v, r in zip(apart, variance, rounding, strict=True)
+    )
+
+
 def unlike_levels(release: Document) -> Iterator[str]:
     """Tables of levels of epsilon that do not add up to the table of all rankings, and epsilons
     that are no level."""
@@ -2176,6 +2248,15 @@ def is_close(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-6, abs_tol=2e-6)
 
 
+def sums_of_pairs(released: Document) -> Iterator[tuple[str, list[list[int]]]]:
+    """Sums of privatised answers by their name, each a row an item; none that are not published."""
+    for name in ("s", "w"):
+        if released.get(name) is not None:
+            yield name, released[name]
+    for name, rows in (released.get("alike") or {}).items():
+        yield f"alike.{name}", rows
+
+
 def counted_nowhere(released: Document) -> Iterator[str]:
     """Tables with numbers on a diagonal, below it, or off a public graph, where none belong."""
     kind, pairs = released["kind"], released.get("pairs")
@@ -2198,15 +2279,16 @@ def counted_nowhere(released: Document) -> Iterator[str]:
     if graph is None:
         yield from empty("right_wrong", lambda i, j: i != j)
         if kind == "private-sums":
-            for name in ("s", "w"):
-                yield from empty(name, lambda i, j: i < j)
-                if any(len(row) != len(released["items"]) for row in released[name] or ()):
+            for name, rows in sums_of_pairs(released):
+                if any(len(row) != len(released["items"]) for row in rows) or any(
+                    any(row[: i + 1]) for i, row in enumerate(rows)
+                ):
                     yield f"released.{name}"
         return
     yield from empty("right_wrong", lambda i, j: max(i, j) in graph[min(i, j)])
-    for name in ("compared", "wins", "s", "w"):
-        rows = released.get(name)
-        if rows is not None and list(map(len, rows)) != list(map(len, released["pairs"])):
+    counts = ((name, released[name]) for name in ("compared", "wins") if released.get(name))
+    for name, rows in (*counts, *sums_of_pairs(released)):
+        if list(map(len, rows)) != list(map(len, released["pairs"])):
             yield f"released.{name}"
     size = len(released["items"])
     for i, row in enumerate(released["pairs"]):

@@ -67,11 +67,11 @@ class CellCounts:
 
 @dataclass(frozen=True, slots=True)
 class CellSums:
-    """Two integer sums of each cell that was met, the same in every order and grouping.
+    """Some integer sums of each cell that was met, the same in every order and grouping.
 
     Attributes:
         cells: the cells, as in `CellCounts`.
-        sums: shape (2, k), int64.
+        sums: shape (sums, k), int64.
     """
 
     cells: Integers
@@ -82,7 +82,7 @@ class CellSums:
 
     @classmethod
     def of(cls, cells: Integers, terms: Integers) -> Self:
-        """Sums of `terms`, shape (2, m), over the rows of each cell, shape (m,), in any order.
+        """Sums of `terms`, shape (sums, m), over the rows of each cell, shape (m,), in any order.
 
         Raises:
             OverflowError: a sum does not fit into 64 bits.
@@ -99,19 +99,18 @@ class CellSums:
 
     @classmethod
     def sum(cls, parts: Iterable[Self]) -> Self:
-        """Sum of the parts, in any order and grouping.
+        """Sum of the parts, in any order and grouping; of no parts it has two sums.
 
         Raises:
             OverflowError: a sum does not fit into 64 bits.
         """
-        held = list(parts)
-        cells = np.concatenate([np.empty(0, np.int64), *(part.cells for part in held)])
-        sums = np.concatenate([np.empty((2, 0), np.int64), *(part.sums for part in held)], axis=1)
-        return cls.of(cells, sums)
+        held = list(parts) or [cls(np.empty(0, np.int64), np.empty((2, 0), np.int64))]
+        cells = np.concatenate([part.cells for part in held])
+        return cls.of(cells, np.concatenate([part.sums for part in held], axis=1))
 
     def matrices(self, n_items: int) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
-        """Return both sums as matrices that store the same cells, shape (n, n), int64."""
-        one, other = (CellCounts(self.cells, each).matrix(n_items) for each in self.sums)
+        """Return the first two sums as matrices that store the same cells, shape (n, n), int64."""
+        one, other = (CellCounts(self.cells, each).matrix(n_items) for each in self.sums[:2])
         return one, other
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hushrank.estimation.common.links import Link
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.comparisons.noisy_pairs import Mask, fit_noisy_pairs
-from hushrank.estimation.fit.pair_fit import RIDGE, AnswerVariance, DebiasedFit, fit_scores
+from hushrank.estimation.fit.pair_fit import RIDGE, DebiasedFit, SumsVariance, fit_scores
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 from hushrank.privacy.noise import NoiseLaw
@@ -69,7 +69,7 @@ def link_of_counts(
 def select_link(
     pairs: WeightedPairs,
     candidates: Sequence[Link],
-    variance: AnswerVariance,
+    variance: SumsVariance,
     ridge: float = RIDGE,
 ) -> SelectedLink:
     """Fit every candidate and keep the one whose unpenalised loss is smallest ([XSC] §S.1.3).

@@ -57,6 +57,8 @@ class EpsilonBins:
 class Weighing:
     """Rule for how much privatised answers count, and whether their epsilons are counted.
 
+    Where they are, the sums of answers alike are kept as well (`alike`).
+
     Attributes:
         cap: see `weighted_pairs.weighted_terms`.
         bins: bins of epsilons; None: they are not counted.
@@ -64,6 +66,16 @@ class Weighing:
 
     cap: float | None = None
     bins: EpsilonBins | None = None
+
+    @property
+    def least(self) -> float | None:
+        """The argument `least` of `weighted_pairs.weighted_terms`."""
+        return None if self.bins is None else self.bins.low
+
+    @property
+    def rows(self) -> int:
+        """Number of sums that are kept of a pair."""
+        return 2 if self.bins is None else 6
 
     def chosen(self, epsilon: Floats) -> Chosen:
         """Counts by epsilon, shape (2, bins)."""

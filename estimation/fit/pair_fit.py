@@ -287,7 +287,7 @@ class AnswerVariance:
 
 
 def fit_scores(
-    pairs: WeightedPairs, link: Link, variance: AnswerVariance, ridge: float = RIDGE
+    pairs: WeightedPairs, link: Link, variance: SumsVariance, ridge: float = RIDGE
 ) -> DebiasedFit:
     """Fit scores to sums of privatised answers; all of it is post-processing of the sums.
 

@@ -48,7 +48,7 @@ UNITS = 1 << 30  # units in 1
 LARGEST_ANSWER = GRID << 21  # limit with Laplace noise, in units of 1 / GRID
 ROWS_AT_ONCE = 1 << 22  # times 2^30 units a row: sums in float64 stay exact integers
 
-PairSums = NDArray[np.int64]  # shape (2, n, n): S and W in units of 2^-30
+PairSums = NDArray[np.int64]  # shape (rows of `Terms`, n, n): S, W ... in units of 2^-30
 Chosen = NDArray[np.int64]  # shape (2, bins): answers, and their information in units of 2^-20
 
 
@@ -65,6 +65,8 @@ class WeightedPairs:
             where that was not asked for.
         order: sums of the order of presentation, a row of `presentation.OrderSums`; empty where
             nobody says who was shown first.
+        alike: S', W', Q' and R of the module `alike`, shape (4, n, n), or (4, pairs that met) where
+            s and w are CSR, in units of 2^-30; empty where all answers have one epsilon.
 
     Raises:
         ValueError: an array has another shape or type, lies outside the triangle, w is negative, or
@@ -76,6 +78,7 @@ class WeightedPairs:
     g: int = 0
     chosen: Chosen = field(default_factory=lambda: np.zeros((2, 0), np.int64))
     order: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    alike: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 0), np.int64))
 
     def __post_init__(self) -> None:
         for name, matrix in (("s", self.s), ("w", self.w)):
@@ -89,6 +92,8 @@ class WeightedPairs:
             raise ValueError(f"s has shape {self.s.shape}, w {self.w.shape}: they must agree")
         if not _same_places(self.s, self.w):
             raise ValueError("sparse s and w must store the same pairs")
+        if self.alike.size and self.alike.shape != (4, *_entries(self.w).shape):
+            raise ValueError(f"alike has shape {self.alike.shape}: it needs four numbers a pair")
         if (_entries(self.w) < 0).any() or self.g < 0 or (self.chosen < 0).any():
             raise ValueError("w, g and chosen cannot be negative")
 
@@ -107,9 +112,34 @@ class WeightedPairs:
         weights = _entries(self.w)
         return weights[weights > 0]
 
+    def entries(self) -> NDArray[np.int64]:
+        """S, W and the sums alike, if there are any, as they are stored: shape (2 or 6, ...)."""
+        return np.stack(
+            [_entries(self.s), _entries(self.w), *(self.alike if self.alike.size else ())]
+        )
+
     def pair_values(self) -> tuple[Weights, Weights]:
         """S and W as real numbers, shape (n, n), strictly upper triangle, dense or CSR."""
         return _real(self.s), _real(self.w)
+
+    def table(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+        """The pairs that met: items i and j, and S, W and the sums alike, shape (2 or 6, pairs)."""
+        every = self.entries() / UNITS
+        if isinstance(self.w, scipy.sparse.csr_array):
+            low = np.repeat(np.arange(self.n_items), np.diff(self.w.indptr))
+            return low, self.w.indices.astype(np.int64), every
+        low, high = np.nonzero(self.w)
+        return low, high, every[:, low, high]
+
+    def with_sums(self, s: NDArray[np.int64], w: NDArray[np.int64]) -> WeightedPairs:
+        """Return the same pairs with other sums, in the form of the entries that are stored."""
+        if not isinstance(self.w, scipy.sparse.csr_array):
+            return WeightedPairs(s, w)
+        one, other = (
+            scipy.sparse.csr_array((each, self.w.indices, self.w.indptr), shape=self.w.shape)
+            for each in (s, w)
+        )
+        return WeightedPairs(one, other)
 
     def arrays(self) -> dict[str, NDArray[np.int64]]:
         """Return arrays by name; `weighted_pairs_of` reads them."""
@@ -118,6 +148,8 @@ class WeightedPairs:
             rest["chosen"] = self.chosen
         if self.order.size:
             rest["order"] = self.order
+        if self.alike.size:
+            rest["alike"] = self.alike
         if isinstance(self.w, scipy.sparse.csr_array):
             places = {"columns": self.w.indices, "row_ends": self.w.indptr}
             of_places = {name: each.astype(np.int64) for name, each in places.items()}
@@ -132,15 +164,16 @@ def weighted_pairs_of(arrays: Mapping[str, NDArray[np.int64]]) -> WeightedPairs:
         ValueError: these are no such sums.
     """
     chosen = arrays.get("chosen", np.zeros((2, 0), np.int64))
+    order = arrays.get("order", np.zeros(0, np.int64))
+    alike = arrays.get("alike", np.zeros((4, 0), np.int64))
     if "row_ends" not in arrays:
-        order = arrays.get("order", np.zeros(0, np.int64))
-        return WeightedPairs(arrays["s"], arrays["w"], int(arrays["g"]), chosen, order)
+        return WeightedPairs(arrays["s"], arrays["w"], int(arrays["g"]), chosen, order, alike)
     columns, ends = arrays["columns"], arrays["row_ends"]
     shape = (len(ends) - 1, len(ends) - 1)
     s, w = (
         scipy.sparse.csr_array((arrays[name], columns, ends), shape=shape) for name in ("s", "w")
     )
-    return WeightedPairs(s, w, int(arrays["g"]), chosen)
+    return WeightedPairs(s, w, int(arrays["g"]), chosen, order, alike)
 
 
 def _entries(matrix: NDArray[np.int64] | scipy.sparse.csr_array) -> NDArray[np.int64]:
@@ -176,15 +209,25 @@ class Terms:
     Attributes:
         s, w: shape (m,), below 2^53, in multiples of `unit`.
         unit: unit of these numbers, in units of 2^-30.
+        alike: what they add to the sums that weigh all answers alike; empty: those are not kept.
     """
 
     s: Floats
     w: Floats
     unit: int = 1
+    alike: tuple[Floats, ...] = ()
+
+    @property
+    def rows(self) -> tuple[Floats, ...]:
+        """All amounts: s, w, and those alike."""
+        return (self.s, self.w, *self.alike)
 
 
 def weighted_terms(
-    noisy: NDArray[np.uint8], epsilon: float | Floats, cap: float | None = None
+    noisy: NDArray[np.uint8],
+    epsilon: float | Floats,
+    cap: float | None = None,
+    least: float | None = None,
 ) -> Terms:
     """Terms of randomised answers.
 
@@ -192,14 +235,22 @@ def weighted_terms(
         noisy: shape (m,), 1 where the randomised answer says that i won.
         epsilon: epsilon with which it was randomised; one for all rows, or shape (m,).
         cap: an answer of a larger epsilon pulls no harder than one of this epsilon; None: no cap.
+        least: a lower bound on `epsilon`, which is also the unit of the sums of answers alike; None
+            leaves those sums out.
 
     Raises:
         ValueError: an answer is not 0 or 1, or an epsilon is bad.
     """
     _require_binary(noisy)
-    if_one, if_zero = _terms(np.atleast_1d(np.asarray(epsilon, np.float64)), cap)
-    weight = np.broadcast_to(if_one + if_zero, noisy.shape)
-    return Terms(np.where(noisy, if_one, if_zero), weight)
+    epsilons = np.atleast_1d(np.asarray(epsilon, np.float64))
+    pull, t = pulls(epsilons, cap)
+    s, w = _terms(noisy, pull, t)
+    if least is None:
+        return Terms(s, w)
+    equal = attenuation(flip_thresholds(np.array([least]))) / t
+    squares = (np.rint(each**2 * UNITS) for each in (equal, pull * t))
+    of_answers = (np.broadcast_to(each, noisy.shape) for each in squares)
+    return Terms(s, w, alike=(*_terms(noisy, equal, t), *of_answers))
 
 
 def counted_terms(outcomes: NDArray[np.uint8]) -> Terms:
@@ -227,7 +278,7 @@ def laplace_terms(noisy: NDArray[np.int64]) -> Terms:
 
 
 def dense_sums(cells: NDArray[np.int64], terms: Terms, n_items: int) -> PairSums:
-    """S and W of one batch.
+    """S, W and sums alike, if there are any, of one batch.
 
     Args:
         cells: shape (m,), i * n_items + j of each answer's pair, i < j.
@@ -240,20 +291,20 @@ def dense_sums(cells: NDArray[np.int64], terms: Terms, n_items: int) -> PairSums
     """
     _require_cells(cells, n_items)
     n_cells = n_items * n_items
-    sums = np.zeros((2, n_cells), np.int64)
+    sums = np.zeros((len(terms.rows), n_cells), np.int64)
     for start in range(0, len(cells), ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
-        for total, each in zip(sums, (terms.s, terms.w), strict=True):
+        for total, each in zip(sums, terms.rows, strict=True):
             total += np.bincount(cells[rows], each[rows], n_cells).astype(np.int64)
     if (np.abs(sums) > np.iinfo(np.int64).max // terms.unit).any():
         raise OverflowError("a pair has too many answers for 64-bit sums")
-    return terms.unit * sums.reshape(2, n_items, n_items)
+    return terms.unit * sums.reshape(-1, n_items, n_items)
 
 
 def cell_sums(cells: NDArray[np.int64], terms: Terms, n_items: int) -> CellSums:
     """Sum for many items, only the pairs that met; arguments as `dense_sums`."""
     _require_cells(cells, n_items)
-    whole = np.stack([terms.s, terms.w]).astype(np.int64)
+    whole = np.stack(terms.rows).astype(np.int64)
     return CellSums.of(cells, terms.unit * whole)
 
 
@@ -274,13 +325,13 @@ def laplace_sums(cells: NDArray[np.int64], noisy: NDArray[np.int64], n_items: in
     return dense_sums(cells, laplace_terms(noisy), n_items)
 
 
-def add_sums(parts: Iterable[PairSums], n_items: int) -> PairSums:
-    """Sum of the parts in any order and grouping.
+def add_sums(parts: Iterable[PairSums], n_items: int, rows: int = 2) -> PairSums:
+    """Sum of the parts, which have so many rows, in any order and grouping.
 
     Raises:
         OverflowError: a sum does not fit into 64 bits (8 * 10^9 answers to one pair do).
     """
-    total = np.zeros((2, n_items, n_items), np.int64)
+    total = np.zeros((rows, n_items, n_items), np.int64)
     for part in parts:
         before = total.copy()
         total += part
@@ -296,7 +347,8 @@ def information_units(epsilon_of_people: NDArray[np.float64]) -> int:
     Args:
         epsilon_of_people: shape (people,), one per person: of each of their answers.
     """
-    if_one, if_zero = _terms(epsilon_of_people)
+    t, _ = pulls(epsilon_of_people, None)
+    if_one, if_zero = _amounts(t, t)
     return int((if_one + if_zero).astype(np.int64).sum())
 
 
@@ -308,9 +360,14 @@ def pulls(epsilon: Floats, cap: float | None) -> tuple[Floats, Floats]:
     return np.minimum(t, attenuation(flip_thresholds(np.array([cap])))), t
 
 
-def _terms(epsilon: Floats, cap: float | None = None) -> tuple[Floats, Floats]:
+def _terms(noisy: NDArray[np.uint8], pull: Floats, t: Floats) -> tuple[Floats, Floats]:
+    """Terms of S and W in units."""
+    if_one, if_zero = _amounts(pull, t)
+    return np.where(noisy, if_one, if_zero), np.broadcast_to(if_one + if_zero, noisy.shape)
+
+
+def _amounts(a: Floats, t: Floats) -> tuple[Floats, Floats]:
     """a (1 - p) and -a p in units. Their sum, a t, is the weight: the same with i and j swapped."""
-    a, t = pulls(epsilon, cap)
     return np.rint(a * (1 + t) * (UNITS // 2)), np.rint(a * (t - 1) * (UNITS // 2))
 
 

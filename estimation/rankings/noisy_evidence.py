@@ -1,9 +1,11 @@
 """What noisy counts of rankings say of pairs, of nets and of places.
 
 All of it is post-processing of a release (`noisy_rankings`). Rankings are taken as independent of
-each other; the pairs of one ranking are not, and nor are its places. So a sum of nets has the
-variance V of a net over rankings times their number, and V is not that of as many independent
-pairs. V is estimated from the released squares or places, less what noise adds to the estimate.
+each other, but for sets of items of one person, which widen intervals by a public factor
+(`NoisyRankings.nets_go_together`). The pairs of one ranking are not independent, nor its places. So
+a sum of nets has the variance V of a net over rankings times their number, and V is not that of as
+many independent pairs. V is estimated from the released squares or places, less what noise adds to
+the estimate.
 
 How the nets of two items vary together is in no released part. Whether one is surely ahead of
 another allows for the worst: Var(x - y) <= (sd x + sd y)^2. The covariance matrix, which
@@ -75,7 +77,7 @@ class NoisyPairs(RankingEvidence):
             return cls._of_margins(counts)
         wins, variance = counts.of(Part.ABOVE), counts.variance(Part.ABOVE)
         totals = pair_totals(wins, variance)
-        squares = totals + 2 * variance
+        squares = counts.margins_go_together * totals + 2 * variance
         rankings = int(totals.max(initial=0))
         return cls(
             wins=wins,
@@ -97,7 +99,7 @@ class NoisyPairs(RankingEvidence):
         return cls(
             wins=np.maximum(margins, 0.0),
             totals=totals,
-            squares=totals + noise,
+            squares=counts.margins_go_together * totals + noise,
             rankings=round(rankings * clear),
             noise=noise,
             kind=counts.law.kind,
@@ -121,8 +123,8 @@ class NoisyNets(NetEvidence):
         noise: shape (n, n), covariance of the noise in the sums.
         size: relative error of `rankings`, which scores are divided by.
         kind: law of the noise; `draws`, of how many draws that of one sum is made.
-        seen: shape (n,), whether somebody surely ranked the item, or every list says something of
-            it.
+        seen: shape (n,), whether somebody surely ranked the item, as a name that was found, or
+            every list says something of it.
     """
 
     spread: Floats
@@ -151,10 +153,11 @@ class NoisyNets(NetEvidence):
             totals = pair_totals(wins, variance) * clear
             noise = _pair_noise(wins, totals, variance)
         draws *= counts.draws
-        seen = counts.below or _ranked(counts, sums, np.diagonal(noise), draws)
+        seen = counts.below or counts.found or _ranked(counts, sums, np.diagonal(noise), draws)
         one = (counts.told - 1) / 2
         squares = counts.of(Part.SQUARES) / 4
         spread = _spread(squares, sums, np.diagonal(noise), number, one)
+        spread *= counts.nets_go_together
         sizes = float(spread.sum()), float(np.trace(noise))
         return cls(
             sums=sums,

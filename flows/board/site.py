@@ -12,14 +12,16 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date
+from functools import partial
 from importlib.resources import files
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from hushrank.flows.board.archive import Archive, PastRelease, Shown
+from hushrank.flows.config.language import Language
 from hushrank.flows.ledger.texts import needed_text
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
@@ -30,6 +32,9 @@ from hushrank.flows.report.page import policy_of
 from hushrank.flows.report.slide import PROTECTED
 from hushrank.flows.report.svg import figure_style
 from hushrank.transforms.common.plain_text import shown as visible
+
+if TYPE_CHECKING:
+    from hushrank.flows.report.languages import Translator
 
 INDEX, DATA, ATOM, FEED, WIDGET = "index.html", "data.json", "feed.xml", "feed.json", "widget.html"
 MOST_ENTRIES, MOST_ROWS, IN_WIDGET = 50, 30, 10
@@ -51,23 +56,25 @@ ALONE = (
 )
 
 
-def site_files(archive: Archive, url: str = "") -> Iterator[tuple[str, bytes]]:
+def site_files(
+    archive: Archive, url: str = "", language: Language = Language.ENGLISH
+) -> Iterator[tuple[str, bytes]]:
     """Yield the name and content of each file of the site.
 
     Args:
         archive: the releases.
         url: address where the site will be, with a slash at its end; empty: links are relative.
     """
-    shared = _shared(archive, url)
-    yield INDEX, _page("index.html.jinja", **shared, **_ranking_page(archive, archive.last, INDEX))
+    shared, names = _shared(archive, url), _names(archive)
+    page = partial(_page, _translator(archive, names, language))
+    yield INDEX, page("index.html.jinja", **shared, **_ranking_page(archive, archive.last, INDEX))
     groups = [*archive.last.boards()]
     for number, (_, board) in enumerate(groups, start=1):
         name = _group_file(number)
-        yield name, _page("index.html.jinja", **shared, **_ranking_page(archive, board, name))
-    yield WIDGET, _page("widget.html.jinja", **shared, rows=_rows(archive.last)[:IN_WIDGET])
-    names = _names(archive)
+        yield name, page("index.html.jinja", **shared, **_ranking_page(archive, board, name))
+    yield WIDGET, page("widget.html.jinja", **shared, rows=_rows(archive.last)[:IN_WIDGET])
     for item, name in names.items():
-        yield item_file(item), _page("item.html.jinja", **shared, **_item_page(archive, item, name))
+        yield item_file(item), page("item.html.jinja", **shared, **_item_page(archive, item, name))
     yield DATA, _data(archive, names)
     yield ATOM, _atom(archive, url)
     yield FEED, _feed(archive, url)
@@ -90,8 +97,21 @@ def _names(archive: Archive) -> dict[str, str]:
     return names | {item: item for each in archive.past for item in each.items if item not in names}
 
 
-def _page(template: str, **values: Any) -> bytes:
-    return visible(_ENVIRONMENT.get_template(template).render(**values), lines=True).encode()
+def _translator(archive: Archive, names: dict[str, str], language: Language) -> Translator | None:
+    """What translates the pages; None: they are English."""
+    if language is Language.ENGLISH:
+        return None
+    from hushrank.flows.report.languages import translator_of
+
+    return translator_of(archive.last, language, [*names, *names.values()])
+
+
+def _page(translator: Translator | None, template: str, **values: Any) -> bytes:
+    page = visible(_ENVIRONMENT.get_template(template).render(**values), lines=True)
+    if translator is not None:
+        translator.missing.clear()  # a page counts what it lacks itself
+        page = translator.whole_page(page)
+    return page.encode()
 
 
 def _resource(name: str) -> str:
@@ -133,9 +153,11 @@ def _ranking_page(archive: Archive, board: Release, file: str) -> dict[str, Any]
     last, whole = archive.last, file == INDEX
     lines = {} if not whole else {line.item: _line(archive, line.item) for line in board.ranking}
     rows = _rows(board, lines)
-    tabs = [{"name": "All", "file": INDEX}] if last.groups else []
+    tabs: list[dict[str, Any]] = (
+        [{"name": "All", "file": INDEX, "all": True}] if last.groups else []
+    )
     for number, group in enumerate(last.groups or (), start=1):
-        tabs.append({"name": group.name, "file": _group_file(number)})
+        tabs.append({"name": group.name, "file": _group_file(number), "all": False})
     return {
         "file": file,
         "tabs": tabs,

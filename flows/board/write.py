@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hushrank.flows.board.archive import read_archive
 from hushrank.flows.board.site import ATOM, DATA, FEED, INDEX, WIDGET, site_files
+from hushrank.flows.config.language import Language
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.release.archive import write_file
 from hushrank.flows.statement.record import Record
@@ -38,7 +39,12 @@ class BoardSite(Record):
     left_out: tuple[str, ...]
 
 
-def write_board(outputs: Sequence[Place], out: Path, url: str | None = None) -> BoardSite:
+def write_board(
+    outputs: Sequence[Place],
+    out: Path,
+    url: str | None = None,
+    language: Language = Language.ENGLISH,
+) -> BoardSite:
     """Write the site of all releases in output folders; see `hushrank.board`.
 
     A new folder is filled beside `out`, which then takes its place. A build that is killed leaves
@@ -60,7 +66,8 @@ def write_board(outputs: Sequence[Place], out: Path, url: str | None = None) -> 
     try:
         shutil.rmtree(partial, ignore_errors=True)
         (partial / "release").mkdir(parents=True)
-        for name, content in site_files(archive, f"{url.rstrip('/')}/" if url else ""):
+        address = f"{url.rstrip('/')}/" if url else ""
+        for name, content in site_files(archive, address, language):
             write_file(partial / name, content)
             count, size = count + 1, size + len(content)
         flush_folder(partial)

@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from hushrank.flows.config.comparisons import Design, InputConfig
-from hushrank.flows.config.items import ItemsConfig
+from hushrank.flows.config.method import Problems, Sections, Weights
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
@@ -139,7 +139,8 @@ class CollectConfig(Section):
         origins: other origins from which a page may send answers; none where the page and `url`
             share one.
         target_error: largest error of a score that the survey aims at, in mean: the collector shows
-            how much of the information for it the answers carry. Of methods with `debiased-rr`.
+            how much of the information for it the answers carry. Of method `debiased-rr` with
+            `model.weights: precision`.
         stop_at_target: refuse answers once they carry that information.
         rate: most answers a second that a collector takes, all respondents together.
     """
@@ -199,16 +200,10 @@ class CollectConfig(Section):
         return min(self.questions or USUAL_QUESTIONS, n_pairs(n_items))
 
 
-def problems_of_collect(
-    collect: CollectConfig,
-    rows: InputConfig | ResponsesConfig | RankingsConfig,
-    items: ItemsConfig,
-    privacy: PrivacyConfig,
-    method: str,
-    schedule: ScheduleConfig,
-) -> Iterator[tuple[str, str]]:
+def problems_of_collect(collect: CollectConfig, config: Sections) -> Problems:
     """Yield key and text of the rules that `collect` breaks together with other sections."""
-    names = items.catalogue.names
+    rows, privacy, method = config.input, config.privacy, config.method
+    names = config.items.catalogue.names
     if privacy.unit is not Unit.LOCAL or not privacy.already_private:
         yield "collect", _NO_PAGE
         return
@@ -224,7 +219,12 @@ def problems_of_collect(
     yield from _problems_of_pairs(collect, rows, method)
     yield from _problems_of_epsilon(collect, privacy)
     yield from _problems_of_choice(rows, privacy)
-    yield from _problems_of_target(collect, rows, privacy, method, schedule)
+    yield from _problems_of_target(collect, rows, privacy, method, config.schedule)
+    if config.model.weights is Weights.EQUAL and collect.target_error is not None:
+        yield (
+            "collect.target_error",
+            "adds up what answers tell with model.weights: precision; remove one of the two",
+        )
     if collect.no_is_right and not isinstance(rows, ResponsesConfig):
         yield "collect.no_is_right", "applies only to input.kind: responses; remove it"
     for name in sorted(set(collect.no_is_right) - set(names)):

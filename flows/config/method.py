@@ -47,9 +47,9 @@ Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_na
 
 
 class Weights(StrEnum):
-    """Rule for how much private rankings count whose people chose their own epsilon."""
+    """Rule for how much private answers count whose people chose their own epsilon."""
 
-    PRECISION = "precision"  # rankings count as much as their epsilon says
+    PRECISION = "precision"  # answers count as much as their epsilon says
     EQUAL = "equal"  # all alike
 
 
@@ -89,9 +89,10 @@ class ModelConfig(Section):
             they stray by chance: a ranking with the better of two items in front is at least as
             common as the one with these two exchanged. Only then is the order of private rankings
             that of the true ones where the mechanism was not undone.
-        weights: for rankings with their own epsilon. `precision` lets those with a larger epsilon
-            count more, for the smallest error; if people who chose more privacy rank otherwise, the
-            result leans to the others, and a release warns of that. `equal` counts all alike.
+        weights: for rankings and comparisons with their own epsilon. `precision` lets those with a
+            larger epsilon count more, for the smallest error; if people who chose more privacy
+            answer otherwise, the result leans to the others, and a release warns of that. `equal`
+            counts all alike.
         bands: for a test by method `totals`: count right less wrong answers apart in so many bands
             of raw scores, 2 to 6, from which follows how well each item fits the model. The noise
             in a difficulty has `bands` times the variance.

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from hushrank.flows.config.chosen_sets import (
+    MOST_SETS,
+    SetConfig,
+    missing_columns,
+    problems_of_columns,
+    sets_of,
+)
 from hushrank.flows.config.section import (
     CODES,
     ColumnRoles,
@@ -49,6 +56,7 @@ ROLES = {
     "best": ("best-worst",),
     "worst": ("best-worst",),
     "shown": ("best-worst",),
+    "sets": ("best-worst",),
     "contest": ("long", "list", "wide", "places", "best-worst"),
     "epsilon": ("long", "list", "wide", "places", "pairs"),
     "left": ("pairs",),
@@ -162,6 +170,8 @@ class RankingColumnsConfig(ColumnRoles):
         best, worst: for layout `best-worst`: the item chosen as the best, and as the worst.
         shown: for layout `best-worst`: the columns that name the items shown, best and worst among
             them; an empty cell names none.
+        sets: for layout `best-worst`, if a row holds several sets: the columns of each, in place of
+            `best`, `worst` and `shown`.
         contest: the contest of the ranking; rankings of different contests are different.
         epsilon: the epsilon of this ranking.
         left, right: for layout `pairs`: the items of a drawn pair.
@@ -169,7 +179,7 @@ class RankingColumnsConfig(ColumnRoles):
         length: for layout `pairs`: how many items the ranking has.
     """
 
-    second: ClassVar[frozenset[str]] = frozenset({"items", "places", "shown"})
+    second: ClassVar[frozenset[str]] = frozenset({"items", "places", "shown", "sets"})
 
     user: Text | None = Field(default=None, examples=["user"])
     item: Text | None = Field(default=None, examples=["item"])
@@ -183,6 +193,11 @@ class RankingColumnsConfig(ColumnRoles):
     worst: Text | None = Field(default=None, examples=["least liked"])
     shown: Annotated[tuple[Text, ...], Field(strict=False, min_length=2)] | None = Field(
         default=None, max_length=MAX_LENGTH, examples=["[item 1, item 2, item 3, item 4]"]
+    )
+    sets: Annotated[tuple[SetConfig, ...], Field(strict=False, min_length=1)] | None = Field(
+        default=None,
+        max_length=MOST_SETS,
+        examples=["[{best: best_1, worst: worst_1, items: [Tea, Coffee, Milk]}]"],
     )
     contest: Text | None = Field(default=None, examples=["contest"])
     epsilon: Text | None = Field(default=None, examples=["epsilon"])
@@ -208,13 +223,7 @@ class RankingColumnsConfig(ColumnRoles):
                 yield "places", f"column {name} is {role} already; name another"
         if self.places is not None and len(set(self.places)) < len(self.places):
             yield "places", "names a column twice; each place has a column of its own"
-        roles = ("user", "contest", "epsilon", "best", "worst")
-        taken = {getattr(self, role): role for role in roles}
-        for name in self.shown or ():
-            if name in taken:
-                yield "shown", f"column {name} is {taken[name]} already; name another"
-        if self.shown is not None and len(set(self.shown)) < len(self.shown):
-            yield "shown", "names a column twice; remove one of them"
+        yield from problems_of_columns(self)
         yield from super()._problems()
 
 
@@ -224,6 +233,10 @@ UNKNOWN = (
 )
 
 
+SEVERAL_SETS = (
+    "Each of input.columns.sets is an answer of its own: its best item is above, and its worst"
+    " below, the others that were shown. One whose best and worst are empty or NA is none."
+)
 BEST_AND_WORST = (
     "A row says that its best item is above, and its worst below, the others that were shown. It"
     " says nothing of items that were not shown, nor of the order of those between."
@@ -238,7 +251,8 @@ class RankingsConfig(RowFiles):
         layout: `long`, a row is one ranked item; `list`, a row is a ranking; `wide`, a row is a
             ranking, and each item has a column that holds its rank, empty or NA if it is unranked;
             `places`, a row is a ranking, and each place has a column that names the item there;
-            `best-worst` (MaxDiff), a row is one choice of the best and the worst of some items;
+            `best-worst` (MaxDiff), a row is one choice of the best and the worst of some items, or
+            several of one person (`columns.sets`);
             `pairs`, a row has the private answers of a ranking under `mechanism: random-pairs`, and
             the names of their columns are numbered (`left_1`, `left_2`) where `privacy.pairs` is
             above 1.
@@ -344,10 +358,7 @@ class RankingsConfig(RowFiles):
         yield from super()._problems()
 
     def _problems_of_best_worst(self) -> Iterable[tuple[str, str]]:
-        usual = {"user": "user", "best": "best", "worst": "worst", "shown": "[item 1, item 2]"}
-        for role, example in usual.items():
-            if getattr(self.columns, role) is None:
-                yield f"columns.{role}", f"missing; add for example {role}: {example}"
+        yield from missing_columns(self.columns)
         if self.ties is not RankingTies.RANDOM:
             yield (
                 "ties",
@@ -472,7 +483,7 @@ class RankingsConfig(RowFiles):
         if self.layout == "places":
             yield Reading(self.places_in_words)
         if self.layout == "best-worst":
-            yield Reading(BEST_AND_WORST)
+            yield Reading(BEST_AND_WORST if self.columns.sets is None else SEVERAL_SETS)
         if given.codes and self.layout != "wide":
             yield Reading(CODES.format(given.names[0]), by_default=self.layout != "pairs")
 
@@ -558,6 +569,8 @@ class RankingsConfig(RowFiles):
         if self.layout == "places":
             return PlaceColumns(places=columns.places or (), **of_a_row)
         if self.layout == "best-worst":
+            if sets := sets_of(columns):
+                return BestWorstColumns.of_sets(sets, **of_a_row)
             best, worst = columns.best or "best", columns.worst or "worst"
             return BestWorstColumns(best=best, worst=worst, shown=columns.shown or (), **of_a_row)
         if self.layout == "wide":

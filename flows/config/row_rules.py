@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from hushrank.flows.config.chosen_sets import items_of_sets
 from hushrank.flows.config.comparisons import MOST_ASKED, GroupsConfig, InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.participation import ParticipationConfig
@@ -232,7 +233,9 @@ def _problems_of_wide(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
 
 
 def _problems_of_places(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
-    """Refuse words of a place that name an item, and write-ins that are no item."""
+    """Refuse words of a place that name an item, write-ins and items of sets that are no item."""
+    for name in sorted({*items_of_sets(rows.columns)} - {*catalogue.names}):
+        yield "input.columns.sets", f"{name} is not one of items; correct one of the two"
     texts, codes = catalogue.texts
     codes = codes[: len(texts)]
     for key in ("write_ins", "no_valid_vote"):

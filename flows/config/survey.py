@@ -228,9 +228,7 @@ class SurveyConfig(Section):
         if (found := self.items.discover) is not None and not problems:
             self.privacy.pay_for_names(found.share, found.most_items)
         if self.collect is not None:
-            problems += problems_of_collect(
-                self.collect, self.input, self.items, self.privacy, self.method, self.schedule
-            )
+            problems += problems_of_collect(self.collect, self)
         if problems:
             refuse(*problems)
         return self

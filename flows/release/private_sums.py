@@ -12,6 +12,7 @@ from typing import Literal, Self
 import numpy as np
 import scipy
 
+from hushrank.estimation.fit.alike import least_attenuation
 from hushrank.estimation.fit.chosen_epsilons import EpsilonBins, shares, weight_of_lies
 from hushrank.estimation.fit.presentation import OrderSums, order_effect
 from hushrank.estimation.fit.weighted_pairs import UNITS, Chosen, WeightedPairs
@@ -33,7 +34,7 @@ class ChosenEpsilons(Record):
     Attributes:
         low, high: the public range of epsilons.
         answers: number of answers with an epsilon in each bin.
-        information: share of each bin in what is known about the scores.
+        information: share of each bin in what its answers tell of the scores, the sum of a t.
         weight_of_lies: A: a share x of dishonest answers moves shares of wins by about A x at most.
     """
 
@@ -44,15 +45,41 @@ class ChosenEpsilons(Record):
     weight_of_lies: float
 
     @classmethod
-    def of(cls, chosen: Chosen, bins: EpsilonBins) -> Self:
-        """The record of counts by epsilon; there are answers."""
+    def of(cls, chosen: Chosen, bins: EpsilonBins, *, equal: bool = False) -> Self:
+        """The record of counts by epsilon; there are answers.
+
+        Args:
+            chosen: the counts.
+            bins: bins of the counts.
+            equal: whether all answers count alike, whatever their epsilon.
+        """
         return cls(
             low=bins.low,
             high=bins.high,
             answers=tuple(chosen[0].tolist()),
             information=tuple(shares(chosen)[1].tolist()),
-            weight_of_lies=weight_of_lies(chosen, bins),
+            weight_of_lies=1 / least_attenuation(bins.low)
+            if equal
+            else weight_of_lies(chosen, bins),
         )
+
+
+class AlikeSums(Record):
+    """Sums of answers that people gave at their own epsilon, each weighed alike.
+
+    With t of an answer, and b that of the smallest epsilon that the job accepts, the pull of an
+    answer is a = b / t. All sums are in the form and unit of those of `ReleasedSums`.
+
+    Attributes:
+        s, w: sums of a (answer - p) and of a t = b.
+        squares: sum of a^2, which tells the variance of s.
+        squared_weights: sum of the squares of what each answer adds to w of `ReleasedSums`.
+    """
+
+    s: tuple[tuple[int, ...], ...]
+    w: tuple[tuple[int, ...], ...]
+    squares: tuple[tuple[int, ...], ...]
+    squared_weights: tuple[tuple[int, ...], ...]
 
 
 class Presentation(Record):
@@ -132,6 +159,7 @@ class ReleasedSums(ReleasedRecord):
             as `pairs` is then, for more than `MOST_SUMS` pairs.
         g: sum of t^2 over people, in units; 0 where it was not counted.
         chosen: epsilons that people chose; null where all answers have one, or it is not counted.
+        alike: sums that count all of these answers alike; null likewise.
         presentation: effect of the order in which items were shown; null where no column tells it.
     """
 
@@ -147,6 +175,7 @@ class ReleasedSums(ReleasedRecord):
     w: tuple[tuple[int, ...], ...] | None
     g: int
     chosen: ChosenEpsilons | None = None
+    alike: AlikeSums | None = None
     presentation: Presentation | None = None
 
     def order_sentence(self) -> str:
@@ -155,7 +184,12 @@ class ReleasedSums(ReleasedRecord):
 
     @classmethod
     def of(
-        cls, pairs: WeightedPairs, items: Sequence[str], bins: EpsilonBins | None = None
+        cls,
+        pairs: WeightedPairs,
+        items: Sequence[str],
+        bins: EpsilonBins | None = None,
+        *,
+        equal: bool = False,
     ) -> Self:
         """The record of sums, which are private since each answer was.
 
@@ -163,13 +197,23 @@ class ReleasedSums(ReleasedRecord):
             pairs: the sums.
             items: the catalogue.
             bins: bins of the epsilons that `pairs` counts.
+            equal: whether scores count all answers alike, whatever their epsilon.
 
         Raises:
             ValueError: the sums have another number of items.
         """
         if len(items) != pairs.n_items:
             raise ValueError(f"got {len(items)} items, but sums of {pairs.n_items}")
-        met, s, w = _rows_of_sums(pairs)
+        met, sums = _rows_of_sums(pairs)
+        s, w, *alike = sums or (None, None)
+        chosen, measured = None, None
+        if bins is not None and pairs.chosen.any():
+            chosen = ChosenEpsilons.of(pairs.chosen, bins, equal=equal)
+        if alike:
+            own, weights, squares, squared = alike
+            measured = AlikeSums.model_construct(
+                s=own, w=weights, squares=squares, squared_weights=squared
+            )
         return cls.model_construct(  # checked above: millions of entries are not checked again
             items=tuple(items),
             unit=1 / UNITS,
@@ -177,22 +221,21 @@ class ReleasedSums(ReleasedRecord):
             s=s,
             w=w,
             g=pairs.g,
-            chosen=ChosenEpsilons.of(pairs.chosen, bins) if bins and pairs.chosen.any() else None,
+            chosen=chosen,
+            alike=measured,
             presentation=Presentation.of(pairs),
         )
 
 
-def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, Rows | None, Rows | None]:
-    """Return the `pairs`, `s` and `w` that `ReleasedSums` shows."""
-    s, w = pairs.s, pairs.w
-    if pairs.n_items <= MOST_MEASURED and not (
-        isinstance(s, scipy.sparse.csr_array) or isinstance(w, scipy.sparse.csr_array)
-    ):
-        return None, tuple(map(tuple, s.tolist())), tuple(map(tuple, w.tolist()))
+def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, list[Rows] | None]:
+    """Return `pairs` of `ReleasedSums`, and s, w and the sums alike as rows; None: too many."""
+    sums = [np.asarray(each) for each in pairs.entries()]
+    if pairs.n_items <= MOST_MEASURED and not pairs.sparse:
+        return None, [tuple(map(tuple, each.tolist())) for each in sums]
     if len(pairs.met()) > MOST_SUMS:
-        return None, None, None
-    places = scipy.sparse.csr_array(w)
-    of_s = s.data if isinstance(s, scipy.sparse.csr_array) else s[places.nonzero()]
-    columns = (places.indices, np.asarray(of_s), np.asarray(places.data))
-    met, listed_s, listed_w = (rows_of(each, places.indptr) for each in columns)
-    return met, listed_s, listed_w
+        return None, None
+    places = scipy.sparse.csr_array(pairs.w)
+    if not pairs.sparse:
+        sums = [each[places.nonzero()] for each in sums]
+    met, *listed = (rows_of(each, places.indptr) for each in (places.indices, *sums))
+    return met, listed

@@ -271,11 +271,12 @@ def with_unit(scale: Scale, text: str) -> str:
 
 
 def score_decimals(scale: Scale, lines: Iterable[Scored]) -> int:
-    """Return the number of decimals that the typical interval deserves."""
+    """Return the number of decimals that the typical interval with two ends deserves."""
     widths = sorted(line.high - line.low for line in lines)
-    width = widths[len(widths) // 2]
+    ends = [width for width in widths if math.isfinite(width)] or widths
+    width = ends[len(ends) // 2]
     if scale in BARE:
-        return 0 if width > 4 else 1 if width > 0.4 else 2
+        return 0 if width > 4 else 1 if width > 0.4 else 2 if width > 0.04 else 3
     return 1 if width > 2 else 2 if width > 0.02 else 3
 
 

@@ -345,6 +345,13 @@ def chosen_figure(release: Release) -> ReportFigure | None:
         f" answers, {most[3]:.0f} %, have one between {most[0]:.3g} and {most[1]:.3g}. The table"
         " below it has the same numbers."
     )
+    counts = (
+        "less noise it has. Here all answers count alike (model.weights: equal), so the ranking is"
+        " that of all people whose answers count."
+        if release.privacy.parameters.get("weights") == "equal"
+        else "less noise it has, and the more it counts. So if people who chose more privacy prefer"
+        " other items, the ranking leans to the others."
+    )
     rows = (
         (f"{low:.3g} to {high:.3g}", f"{answers:,}", f"{share:.1f} %", f"{known:.1f} %")
         for low, high, answers, share, known in bins
@@ -355,9 +362,8 @@ def chosen_figure(release: Release) -> ReportFigure | None:
         svg=_chosen(chosen, bins, description),
         caption=(
             "Pale bars are shares of the answers, strong bars what these answers add to what is"
-            " known about the scores: the larger an answer's epsilon, the less noise it has, and"
-            " the more it counts. So if people who chose more privacy prefer other items, the"
-            " ranking leans to the others. If 1 % of the answers were dishonest, shares of wins"
+            f" known about the scores: the larger an answer's epsilon, the {counts}"
+            " If 1 % of the answers were dishonest, shares of wins"
             f" would move by at most about {chosen.weight_of_lies:.1f} percentage points."
         ),
         table=(("epsilon", "answers", "of all", "of what is known"), *rows),

@@ -178,6 +178,13 @@ class Translator:
             self._known[english] = self._translate(english, MOST_PARTS)
         return self._known[english]
 
+    def say(self, english: str) -> str:
+        """Translate a text; where the catalogue lacks a part of it, it stays English."""
+        said = self.translate(english)
+        if said is None:
+            self.missing[english] = None
+        return english if said is None else said
+
     def _translate(self, english: str, most: int) -> str | None:
         if (whole := self._look_up(english)) is not None or most == 1:
             return whole
@@ -268,6 +275,20 @@ class Translator:
         """Translate a page or a drawing, and mark what stays English."""
         return "".join(self._parts(page))
 
+    def whole_page(self, page: str) -> str:
+        """Translate a whole page, and say at its top that it is a translation and what it lacks."""
+        decimal, group = self.catalogue.separators
+        page = self.page(page)
+        language = self.catalogue.locale.language
+        page = page.replace(
+            ENGLISH, f'<html lang="{language}" data-decimal="{decimal}" data-group="{group}">', 1
+        )
+        notes = [TRANSLATED]
+        if lacking := len(self.missing):
+            notes.append(MISSING[lacking > 1].format(n=lacking))
+        said = html.escape(" ".join(self.translate(note) or note for note in notes))
+        return page.replace("</header>", f'<p class="quiet how">{said}</p>\n</header>', 1)
+
     def _parts(self, page: str) -> Iterator[str]:
         kept: list[str] = []  # open elements inside one that is not translated
         drawn = 0  # open drawings, in which names have no mark
@@ -329,17 +350,3 @@ def translator_of(release: Release, language: str, cut: Collection[str]) -> Tran
     names.update(str(each) for each in about if each is not None)
     names.update(group.name for group in release.groups or ())
     return Translator(catalogue_of(language), frozenset(names))
-
-
-def in_language(page: str, translator: Translator, language: str) -> str:
-    """Translate a whole page, and say at its top that it is a translation and what it lacks."""
-    decimal, group = translator.catalogue.separators
-    page = translator.page(page)
-    page = page.replace(
-        ENGLISH, f'<html lang="{language}" data-decimal="{decimal}" data-group="{group}">', 1
-    )
-    notes = [TRANSLATED]
-    if lacking := len(translator.missing):
-        notes.append(MISSING[lacking > 1].format(n=lacking))
-    said = html.escape(" ".join(translator.translate(note) or note for note in notes))
-    return page.replace("</header>", f'<p class="quiet how">{said}</p>\n</header>', 1)

@@ -86,7 +86,14 @@ from hushrank.flows.report.sections import (
     sure_table_of,
     table_of,
 )
-from hushrank.flows.report.slide import chart_of, chart_svg, of_answers, protected_in_short
+from hushrank.flows.report.slide import (
+    Say,
+    chart_of,
+    chart_svg,
+    in_english,
+    of_answers,
+    protected_in_short,
+)
 from hushrank.flows.report.stream_facts import stream_facts
 from hushrank.flows.report.svg import Shape, figure_style
 from hushrank.flows.statement.record import Parameter, PrivacyRecord
@@ -97,6 +104,7 @@ from hushrank.transforms.common.schema import Ties
 
 if TYPE_CHECKING:
     from hushrank.flows.report.changes import Changes
+    from hushrank.flows.report.languages import Translator
 
 
 Row = tuple[str, str]  # a heading and a text
@@ -235,11 +243,11 @@ def downloads_of(release: Release) -> list[Download]:
     return [table, *more, whole]
 
 
-def charts_of(release: Release) -> list[Download]:
+def charts_of(release: Release, say: Say = in_english) -> list[Download]:
     """Links to charts of the ranking for slides, which the script offers as PNG too."""
     links = []
     for shape in Shape:
-        svg = chart_svg(chart_of(release, shape)).encode()
+        svg = chart_svg(chart_of(release, shape, say=say)).encode()
         address = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
         name, what = f"ranking-{shape}.svg", f"a {shape} chart for slides"
         links.append(Download(name=name, what=what, address=address, inside=True))
@@ -302,8 +310,9 @@ def render_report(
     """
     over_time = history_figure(release, earlier)
     figures = [*([] if over_time is None else [over_time]), *figures_of(release)]
+    translator = None if language is Language.ENGLISH else translator_for(release, language)
     downloads = downloads_of(release)
-    charts = charts_of(release)
+    charts = charts_of(release, in_english if translator is None else translator.say)
     room = ROOM - sum(len(figure.svg) for figure in figures)
     room -= sum(len(each.address) for each in (*downloads, *charts))
     style = figure_style() + _resource("report.css")
@@ -334,16 +343,16 @@ def render_report(
         **_words_of_budget(release, balance),
     )
     page = visible(page, lines=True)  # in older releases names may hold any character
-    if language is not Language.ENGLISH:
-        page = _translated(page, release, language)
+    if translator is not None:
+        page = translator.whole_page(page)
     return PERCENT.sub("\N{NO-BREAK SPACE}%", page)
 
 
-def _translated(page: str, release: Release, language: Language) -> str:
-    """Translate the page; only then Babel is loaded."""
-    from hushrank.flows.report.languages import in_language, translator_of
+def translator_for(release: Release, language: Language) -> Translator:
+    """Make what translates the release's page and charts; only then Babel is loaded."""
+    from hushrank.flows.report.languages import translator_of
 
-    return in_language(page, translator_of(release, language, headline_names(release)), language)
+    return translator_of(release, language, headline_names(release))
 
 
 def _words_of_budget(release: Release, balance: Balance | None) -> dict[str, Any]:

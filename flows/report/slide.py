@@ -8,7 +8,7 @@ around it. What does not fit is left out, and the chart says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup
@@ -116,16 +116,28 @@ def protected_in_short(release: Release) -> str:
     return of_answers(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody"
 
 
-def chart_of(release: Release, shape: Shape, *, dark: bool = False, first: int = 0) -> Chart:
+Say = Callable[[str], str]  # writes an English text in the language of the chart
+
+
+def in_english(text: str) -> str:
+    """Return the text as it is."""
+    return text
+
+
+def chart_of(
+    release: Release, shape: Shape, *, dark: bool = False, first: int = 0, say: Say = in_english
+) -> Chart:
     """The chart of the items from position `first` of the ranking on, as many as can be read."""
-    drawing = _Drawing(release, shape, dark)
+    drawing = _Drawing(release, shape, dark, say)
     lines = release.ranking[first : first + drawing.most_rows]
     return drawing.chart(first, axis_of(release.scale, lines))
 
 
-def pages_of(release: Release, shape: Shape, *, dark: bool = False) -> list[Chart]:
+def pages_of(
+    release: Release, shape: Shape, *, dark: bool = False, say: Say = in_english
+) -> list[Chart]:
     """Charts that show the ranking one after the other on one axis, at most 40."""
-    drawing, n_items = _Drawing(release, shape, dark), len(release.ranking)
+    drawing, n_items = _Drawing(release, shape, dark, say), len(release.ranking)
     starts = range(0, n_items if release.informative else 1, drawing.most_rows)[:MOST_PAGES]
     axis = axis_of(release.scale, release.ranking[: len(starts) * drawing.most_rows])
     return [drawing.chart(first, axis) for first in starts]
@@ -146,12 +158,13 @@ def lines_of(words: str, room: float, size: float, most: int) -> list[str]:
 class _Drawing:
     """Places of one release's chart, the same on every page of it."""
 
-    def __init__(self, release: Release, shape: Shape, dark: bool) -> None:
-        self._release, self._ink = release, palette(dark=dark)
+    def __init__(self, release: Release, shape: Shape, dark: bool, say: Say) -> None:
+        self._release, self._ink, self._say = release, palette(dark=dark), say
         self._size = SIZES[shape]
         room = self._size[0] - 2 * MARGIN
         self._heading = lines_of(release.heading, room / BOLD, HEADING, MOST_HEADING)
-        self._notes = [line for text in self._legend() for line in lines_of(text, room, NOTE, 2)]
+        notes = map(say, self._legend())
+        self._notes = [line for text in notes for line in lines_of(text, room, NOTE, 2)]
         self._top = MARGIN + LINE * (HEADING * len(self._heading) + NOTE * len(self._notes)) + 20
         self._foot = [line for text in self._last_words() for line in lines_of(text, room, FOOT, 2)]
         # Below the rows are the marks of the axis, a line on which items are shown, and the foot.
@@ -173,7 +186,7 @@ class _Drawing:
         if self._release.informative:
             chart.marks.extend(self._rows(lines, first, axis))
         else:
-            nothing = "Nothing useful can be learned from this release."
+            nothing = self._say("Nothing useful can be learned from this release.")
             chart.marks.append(Words(nothing, MARGIN, self._top + 40, 26, self._ink["ink"]))
         chart.marks.extend(self._feet(lines, first))
         return chart
@@ -193,31 +206,49 @@ class _Drawing:
 
     def _last_words(self) -> list[str]:
         release, day = self._release, self._release.day
-        made = f"{day.day} {day:%B %Y} · release {release.release_id} · hushrank"
-        if not release.safe or release.privacy.mechanism == "none":
-            return [f"UNSAFE: a test, which protects nobody. {made}"]
-        delta = f", delta {number(release.privacy.delta)}" if release.privacy.delta > 0 else ""
-        epsilon = f"epsilon {number(release.privacy.epsilon)}{delta}"
-        return [f"Protects {protected_in_short(release)} with {epsilon} · {made}"]
+        made = [f"{day.day} {day:%B %Y}", f"release {release.release_id}"]
+        if not self._protects:
+            made[0] = f"UNSAFE: a test, which protects nobody. {made[0]}"
+        else:
+            delta = f", delta {number(release.privacy.delta)}" if release.privacy.delta > 0 else ""
+            epsilon = f"epsilon {number(release.privacy.epsilon)}{delta}"
+            made.insert(0, f"Protects {protected_in_short(release)} with {epsilon}")
+        return [" · ".join((*map(self._say, made), "hushrank"))]
+
+    @property
+    def _protects(self) -> bool:
+        return self._release.safe and self._release.privacy.mechanism != "none"
 
     def _description(self, lines: Sequence[RankedItem]) -> str:
         release = self._release
         if not release.informative:
-            return "No chart: nothing useful can be learned from this release."
-        words, decimals = WORDS[release.scale], score_decimals(release.scale, release.ranking)
-        said = [
-            f"{line.shown}, ranks {rank_interval(line)}"
-            if release.is_order
-            else f"{line.shown} {score_text(release.scale, line.score, decimals)}{words.unit}"
-            for line in lines
-        ]
+            return self._say("No chart: nothing useful can be learned from this release.")
+        words, said = WORDS[release.scale], []
+        for line, text in zip(lines, self._numbers(lines), strict=True):
+            ranks = f", {self._say(f'ranks {text}')}" if release.is_order else f" {text}"
+            said.append(f"{line.shown}{ranks}")
         which = f"{len(lines)} of {len(release.ranking):,} items" * (
             len(lines) < len(release.ranking)
         )
-        return (
+        head = (
             f"Chart of {which or f'{len(lines)} items'}, {words.first} on top, by"
-            f" {words.heading.lower()}, with 95 % intervals: {'; '.join(said)}."
+            f" {words.plot or 'place'}, with 95 % intervals:"
         )
+        return f"{self._say(head)} {'; '.join(said)}."
+
+    def _numbers(self, lines: Sequence[RankedItem]) -> list[str]:
+        """Score of each item, or its ranks where scores are none."""
+        release = self._release
+        decimals = score_decimals(release.scale, release.ranking)
+        unit = WORDS[release.scale].unit
+        return [
+            self._say(
+                rank_interval(line)
+                if release.is_order
+                else f"{score_text(release.scale, line.score, decimals)}{unit}"
+            )
+            for line in lines
+        ]
 
     def _head(self) -> Iterator[Words]:
         y = MARGIN + HEADING / 2
@@ -235,11 +266,11 @@ class _Drawing:
             which = f"Items {first + 1:,} to {first + len(lines):,} of {n_items:,}"
             if first == 0:
                 which = f"The {WORDS[release.scale].first} {len(lines)} of {n_items:,} items"
-            texts.insert(0, f"{which}. The file ranking.csv has all.")
+            texts.insert(0, self._say(f"{which}. The file ranking.csv has all."))
         y = self._size[1] - MARGIN * 0.6 - LINE * FOOT * (len(texts) - 0.5)
         for text in texts:
-            colour = self._ink["danger" if text.startswith("UNSAFE") else "muted"]
-            yield Words(text, MARGIN, y, FOOT, colour)
+            warns = text in self._foot and not self._protects
+            yield Words(text, MARGIN, y, FOOT, self._ink["danger" if warns else "muted"])
             y += LINE * FOOT
 
     def _rows(
@@ -249,14 +280,7 @@ class _Drawing:
         pitch = min(MOST_ROW, (self._bottom - self._top) / len(lines))
         size = min(MOST_TEXT, max(LEAST_TEXT, 0.5 * pitch))
         zoom = size / CHARACTER
-        decimals = score_decimals(release.scale, release.ranking)
-        unit = WORDS[release.scale].unit
-        numbers = [
-            rank_interval(line)
-            if release.is_order
-            else f"{score_text(release.scale, line.score, decimals)}{unit}"
-            for line in lines
-        ]
+        numbers = self._numbers(lines)
         places = [f"{place}" for place in release.places()[first : first + len(lines)]]
         at = MARGIN + zoom * max(map(width_of, places)) + SPACE
         names = labels([line.shown for line in lines], NAMES * self._size[0] / zoom)
@@ -277,7 +301,7 @@ class _Drawing:
         for value, text in axis.ticks:
             x = left + (right - left) * axis.percent(value) / 100
             yield Stroke(x, self._top, x, bottom, self._ink["line"], 1.5)
-            yield Words(text, x, bottom + NOTE, NOTE, self._ink["muted"], "middle")
+            yield Words(self._say(text), x, bottom + NOTE, NOTE, self._ink["muted"], "middle")
 
 
 def _interval(

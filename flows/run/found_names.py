@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 
 from hushrank.flows.config.discover_rules import name_rules
+from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.ledger.account import ReleaseState
 from hushrank.flows.run.confidential_folder import (
@@ -30,6 +31,7 @@ from hushrank.pipelines.reduce.names_job import ReduceNames
 from hushrank.privacy.discovered_names import NamesMechanism, publish_names
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitsUsed, Purpose
+from hushrank.transforms.rankings.ranking_columns import AS_GIVEN
 from hushrank.transforms.storage.places import Place, read_whole
 
 
@@ -99,9 +101,12 @@ def _reduction(job: Job, folder: Place) -> ReduceNames:
     config, discover = job.config, job.config.items.discover
     if discover is None:
         raise ValueError("the items of this job are public")
+    rankings = config.input if isinstance(config.input, RankingsConfig) else None
     return ReduceNames(
         files=job.files,
-        columns=config.comparison_columns(),
+        columns=config.comparison_columns() if rankings is None else config.whole_ranking_columns(),
+        contest=None if rankings is None else rankings.contest,
+        reading=AS_GIVEN if rankings is None else rankings.reading,
         catalogue=config.items.catalogue,
         key=SecretKey.draw(job.bits()),
         confidential=str(job.work),

@@ -1,4 +1,4 @@
-"""Reduction of comparisons to names of items: found in cells, met by person, bounded, weighed."""
+"""Reduction of rows to names of items: found in cells, met by person, bounded, weighed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,22 @@ import pyarrow as pa
 from hushrank.pipelines.reduce.kind import Arrays, Kind, ShuffleBlocks, partitions_of
 from hushrank.pipelines.reduce.names_job import ReduceNames
 from hushrank.transforms.common.encode import Sifted
+from hushrank.transforms.common.schema import ComparisonColumns
 from hushrank.transforms.comparisons.mentions import (
     Mentions,
     NameWeightsFn,
     mentions_of_blob,
     mentions_of_rows,
+    rows_of_lists,
     text_of,
 )
 from hushrank.transforms.engine.beam import beam
+from hushrank.transforms.rankings.ranking_columns import (
+    ListColumns,
+    RankColumns,
+    of_contest,
+    ranked_rows,
+)
 from hushrank.transforms.storage.spill_file import ShuffleBlock, Spill, SpillFile, fetch, park
 from hushrank.transforms.storage.split import Split
 
@@ -32,12 +40,22 @@ class NamesKind(Kind[ReduceNames]):
     """Rows are `Mentions`; what is counted are tables of names and weights."""
 
     def encode(self, batch: pa.RecordBatch, place: int, split: Split | None) -> Sifted[Mentions]:
-        columns = self.job.columns
+        job, columns = self.job, self.job.columns
         if columns.user is None:
             raise ValueError("names are found for people: a column of users is needed")
-        items = dict.fromkeys((columns.left, columns.right))
-        found = mentions_of_rows(batch, columns.user, items, self.job.rules, self.keyed_hash)
-        return Sifted(found.bounded(self.job.most_names))
+        if isinstance(columns, ComparisonColumns):
+            items = [columns.left, columns.right]
+        else:
+            items = columns.item_names()
+            if job.contest is not None and columns.contest is not None:
+                batch = of_contest(batch, columns.contest, job.contest)
+        if isinstance(columns, RankColumns):
+            batch = ranked_rows(batch, columns.rank, job.reading)
+        if isinstance(columns, ListColumns):
+            batch, items = rows_of_lists(batch, columns.user, columns.ranking), [columns.ranking]
+        named = dict.fromkeys(items)
+        found = mentions_of_rows(batch, columns.user, named, job.rules, self.keyed_hash)
+        return Sifted(found.bounded(job.most_names))
 
     def partitions(self, n_rows: int) -> int:
         wanted = min(PARTITION_ROWS, self.memory.rows_at_once)

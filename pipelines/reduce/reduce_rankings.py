@@ -40,7 +40,7 @@ from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable, rea
 from hushrank.transforms.common.randomisation import law_of_pairs, law_of_rankings
 from hushrank.transforms.common.sorting import Words, new_run
 from hushrank.transforms.engine.beam import beam
-from hushrank.transforms.rankings.best_worst import encode_best_worst
+from hushrank.transforms.rankings.best_worst import encode_best_worst, rows_of_sets
 from hushrank.transforms.rankings.count_rankings import (
     ByLevelFn,
     FirstChoicesFn,
@@ -286,6 +286,12 @@ class CountRankingsKind(RankingsKind):
     def encode_rows(self) -> int:
         """Number of rows in a batch of ballots at least, so that no ballot is cut in two."""
         return max(BLOCK_RANKINGS, preflib.BATCH_ROWS)
+
+    def answers_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = self.job.columns
+        if isinstance(columns, BestWorstColumns) and columns.sets:
+            return rows_of_sets(batch, columns)
+        return batch
 
     def encode(self, batch: pa.RecordBatch, place: int, split: Split | None) -> Sifted[Any]:
         """`Pieces` of a batch in long form, else `Rankings`, as also ballots of PrefLib are.

@@ -17,14 +17,17 @@ from scipy.optimize import brentq
 
 from hushrank.estimation.common.estimate import top_k_distance
 from hushrank.estimation.common.links import LAPLACE, LOGISTIC, PROBIT
-from hushrank.estimation.comparisons.perturbed_mle import RIDGE_FACTOR
+from hushrank.estimation.comparisons.perturbed_mle import OUTPUT_SHARE, RIDGE_FACTOR
 from hushrank.estimation.rankings.inference_attack import largest_success
 from hushrank.experiments.nz.nz_trial import GAUSSIAN, PAPER, Method, noise_law
 from hushrank.experiments.rdp.rdp_trial import pairwise_accuracy
 from hushrank.experiments.xsc.xsc_scenarios import scheme_epsilon
 from hushrank.privacy.accounting import Spend, epsilon_of, rho_for
 from hushrank.privacy.amplification import largest_amplified_epsilon
+from hushrank.privacy.mallows import concordance_probability
+from hushrank.privacy.objective_perturbation import Constants, LossBounds, calibrate_noise
 from hushrank.privacy.response_sensitivity import measurement_sensitivity
+from hushrank.privacy.sensitivity import win_counts_sensitivity
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 DELTA = 1e-4  # of the paper's figures
@@ -355,3 +358,59 @@ def test_n4_a_sparse_graph_does_not_lower_gaussian_noise(page: str) -> None:
     of_a_person = noise(2 * (K * degree // 2), degree), noise(2 * (K**2 // 4), m - 1)
     assert of_a_person[0] / of_a_person[1] == pytest.approx(math.sqrt(2 * (m - 1) / K))
     assert "all pairs are better by √(2m/K) or more" in page
+
+
+def test_e1_the_exact_sensitivities_of_the_page(page: str) -> None:
+    """[CCW] Algorithm 3 where every pair is answered once: l1 in place of L, for both surveys."""
+    told = {6: "(n = 6, L = 15) it is 24, so that noise gives 1.6ε", 4: "(n = 4, L = 6) it is 10"}
+    for n, text in told.items():
+        rows = n * (n - 1) // 2
+        params = PrivacyParams(
+            unit=Unit.USER,
+            adjacency=Adjacency.REPLACE_ONE,
+            epsilon=1.0,
+            max_contributions=rows,
+            distinct_pairs=True,
+        )
+        moved = win_counts_sensitivity(params, n).l1
+        assert text in page
+        assert moved / rows == pytest.approx({6: 1.6, 4: 5 / 3}[n])
+    assert "and gives 1.67ε" in page
+
+
+@pytest.mark.parametrize(("public_graph", "factor"), [(True, 4), (False, 2)])
+def test_e3_the_published_constants_are_two_to_four_times_as_noisy(
+    page: str, public_graph: bool, factor: float
+) -> None:
+    params = PrivacyParams(
+        unit=Unit.COMPARISON, adjacency=Adjacency.REPLACE_ONE, epsilon=1.0, max_contributions=1
+    )
+    loss = LossBounds(
+        slope=1.0, kappa1=LOGISTIC.kappa1, kappa2=LOGISTIC.kappa2, outcome_free_curvature=True
+    )
+    tight, paper = (
+        calibrate_noise(
+            loss, params, 5, 1e9, epsilon=1.0, public_graph=public_graph, constants=constants
+        ).scale
+        for constants in Constants
+    )
+    assert paper / tight == pytest.approx(factor, rel=1e-3)
+    assert "two to four times as noisy" in page
+    assert f"noise of its own, {100 * OUTPUT_SHARE:g} % of ε" in page
+
+
+def test_numbers_of_the_errata_that_follow_from_formulas(page: str) -> None:
+    """N8's two numbers, C2's factor, E6's, and those of R3."""
+    pi = np.array([0.999, 0.001])
+    beta = np.log(pi) - np.log(pi).mean()
+    bound = 2 * 2 * np.abs(pi - 0.5).max()
+    assert f"off by {np.abs(beta).max():.1f}, the bound says {bound:.1f}" in page
+    curvature = 0.25 / math.cosh(2.0) ** 2
+    assert f"and γ {1 / curvature / 0.25:.0f} times too large" in page
+    m = 10
+    scales = math.sqrt(m * (m - 1)) ** 0.5, math.sqrt(m * (m - 1))
+    assert scales[1] / scales[0] == pytest.approx((m * (m - 1)) ** 0.25)
+    assert "too small by the factor ⁴√(m(m−1)) in its scale" in page
+    near, far = concordance_probability(np.array([1, 9]), 2.0, 10).tolist()
+    assert f"{near:.3f} and that of the first and the last with {far:.3f}" in page
+    assert f"= {100 * (0.7 * near + 0.3 * (1 - far)):.1f} % of the private rankings" in page

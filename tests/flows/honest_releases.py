@@ -123,6 +123,19 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "noisy-pairs, found names",
         {**SPLIT, "method": COUNTS, "items": {"discover": {"most_items": 4, "deny": ["@"]}}},
     ),
+    "lists of found names": (
+        "borda, user",
+        {
+            **LISTS,
+            "input__columns": {"user": "user", "ranking": "ranking"},
+            "input__max_length": 4,
+            "items": {"discover": {"share": 0.5}},
+            "privacy__max_contributions": 1,
+            "privacy__epsilon": 95.0,
+            "privacy__noise": "gaussian",
+            "privacy__delta": 1e-6,
+        },
+    ),
     "pairs, elo": (PAIRS, {"report": {"scale": "elo"}}),
     "pairs of one row, probit": (PAIRS, {**ONE_ROW, "model": {"link": "probit"}}),
     "pairs, spectral": (PAIRS, {"model": {"estimator": "spectral"}, "input__design": "random"}),
@@ -183,6 +196,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "answers of many": ("debiased-rr", {"privacy__epsilon": 0.5}),
     "answers, range": ("debiased-rr", {**RANGE, "input__columns__epsilon": "own"}),
     "answers, levels": ("debiased-rr", LEVELS),
+    "answers, levels, alike": ("debiased-rr", {**LEVELS, "model": {"weights": "equal"}}),
     "answers at the source, levels": (
         "debiased-rr",
         {**LEVELS, **AT_SOURCE, "privacy__max_contributions": 3, "input__ties": "drop"},
@@ -218,6 +232,18 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
                 "best": "best",
                 "worst": "worst",
                 "shown": ["a", "b", "c"],
+            },
+            "privacy__max_contributions": 2,
+        },
+    ),
+    "several sets in a row": (
+        "kemeny, user",
+        {
+            "input__layout": "best-worst",
+            "input__ties": "random",
+            "input__columns": {
+                "user": "user",
+                "sets": [{"best": "best", "worst": "worst", "shown": ["a", "b", "c"]}],
             },
             "privacy__max_contributions": 2,
         },
@@ -420,7 +446,9 @@ OTHER_ROWS = {
             "worst": pa.array((ITEMS[2:] + ITEMS[:2]) * 6),
         }
     ),
-    "list": pa.table({"ranking": pa.array([ITEMS, ITEMS[::-1], ITEMS] * 8)}),
+    "list": pa.table(
+        {"user": pa.array([*range(24)]), "ranking": pa.array([ITEMS, ITEMS[::-1], ITEMS] * 8)}
+    ),
     "pairs": pa.table(
         {
             "left": pa.array(ITEMS * 6),

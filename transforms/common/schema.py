@@ -54,6 +54,7 @@ WIDE_RANK = "wide rank"  # the role of an item's own column in a table of rankin
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
 PLACE = "places"  # the role of a column for a place, whose cells name the item there
 BEST, WORST, SHOWN = "best", "worst", "shown"  # of a choice of the best and the worst of a set
+BEST_ITEM, WORST_ITEM, SHOWN_ITEM = "best item", "worst item", "shown item"  # of rows of one set
 PAIR = "pairs"  # the role of a column for a pair of items, whose cells name the one that won
 LEFT_ITEM, RIGHT_ITEM, CHOICE = "left item", "right item", "choice"  # columns of such cells' rows
 OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
@@ -365,6 +366,25 @@ def to_text(column: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:  # convert one by one: rare, and Arrow does not say which failed
         values = column.cast(pa.large_binary()).to_pylist()
         return pa.array([_decoded(value) for value in values], pa.large_string())
+
+
+def named_before(items: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Whether each place names an item that a place before it names."""
+    repeated = np.zeros(items.shape, np.bool_)
+    for place in range(1, items.shape[1]):  # few columns, whatever the number of rows
+        before = items[:, :place] == items[:, place : place + 1]
+        repeated[:, place] = (items[:, place] >= 0) & before.any(axis=1)
+    return repeated
+
+
+def cell_texts(column: pa.Array) -> pa.Array:
+    """Cells as texts without surrounding blanks; 1.0 is 1, since a column with gaps may hold
+    floats."""
+    if is_text(column.type):
+        return to_text(column)
+    texts = column.cast(pa.large_string())
+    floats = pa.types.is_floating(column.type)
+    return pc.replace_substring_regex(texts, r"\.0$", "") if floats else texts
 
 
 def to_numpy(column: pa.Array) -> NDArray[Any]:

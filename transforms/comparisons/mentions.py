@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.privacy.discovered_names import WEIGHTS
@@ -111,6 +112,14 @@ def mentions_of_blob(blob: bytes) -> Mentions:
     )
     names = batch["name"]
     return Mentions(owner, rank, to_numpy(names.indices), names.dictionary)
+
+
+def rows_of_lists(batch: pa.RecordBatch, user: str, listed: str) -> pa.RecordBatch:
+    """Turn rows with a list of names each into a row of the person for each name."""
+    column = batch[listed]
+    lengths = to_numpy(pc.fill_null(pc.list_value_length(column), 0))
+    row = pa.array(np.repeat(np.arange(len(batch)), lengths))
+    return pa.RecordBatch.from_pydict({user: batch[user].take(row), listed: column.flatten()})
 
 
 def mentions_of_rows(

@@ -16,8 +16,7 @@ from hushrank.transforms.common.schema import (
     LEFT_ITEM,
     RIGHT_ITEM,
     ComparisonColumns,
-    is_text,
-    to_text,
+    cell_texts,
 )
 
 SIDES = (LEFT_ITEM, RIGHT_ITEM)  # words of `CHOICE` that no cell may say of itself
@@ -40,7 +39,9 @@ def answers_of_cells(batch: pa.RecordBatch, columns: ComparisonColumns) -> pa.Re
         columns: their roles.
     """
     n_pairs = len(columns.pairs)
-    of_pair = [_choices(_texts(batch[name]), left, right) for name, left, right in columns.pairs]
+    of_pair = [
+        _choices(cell_texts(batch[name]), left, right) for name, left, right in columns.pairs
+    ]
     cells = pa.concat_arrays(of_pair)
     written = cells.is_valid().to_numpy(zero_copy_only=False)
     row, pair = np.nonzero(written.reshape(n_pairs, len(batch)).T)
@@ -75,13 +76,3 @@ def _with_sides(found: pa.Array, cells: pa.Array, names: pa.Array) -> pa.Array:
         named = pc.fill_null(pc.equal(cells, name), False)
         found = pc.if_else(named, pa.scalar(side, pa.large_string()), found)
     return found
-
-
-def _texts(column: pa.Array) -> pa.Array:
-    """Cells as texts without surrounding blanks; 1.0 is 1, since a column with gaps may hold
-    floats."""
-    if is_text(column.type):
-        return to_text(column)
-    texts = column.cast(pa.large_string())
-    floats = pa.types.is_floating(column.type)
-    return pc.replace_substring_regex(texts, r"\.0$", "") if floats else texts

@@ -396,14 +396,16 @@ def privatize(
     return PrivateAnswers(rows.cell, value, rows.epsilon, information)
 
 
-def terms_of(rows: PrivateAnswers, randomisation: Randomisation, cap: float | None = None) -> Terms:
-    """Return what each privatised answer adds to S and W."""
+def terms_of(
+    rows: PrivateAnswers, randomisation: Randomisation, weighing: Weighing = PLAIN
+) -> Terms:
+    """Return what each privatised answer adds to the sums of its pair."""
     if randomisation is Randomisation.LAPLACE:
         return laplace_terms(rows.value.astype(np.int64, copy=False))
     value = rows.value.astype(np.uint8, copy=False)
     if randomisation is Randomisation.COUNTED:
         return counted_terms(value)
-    return weighted_terms(value, rows.epsilon, cap)
+    return weighted_terms(value, rows.epsilon, weighing.cap, weighing.least)
 
 
 def order_of(rows: Answers, private: PrivateAnswers, n_items: int, cap: float | None) -> Integers:
@@ -417,7 +419,7 @@ def order_of(rows: Answers, private: PrivateAnswers, n_items: int, cap: float | 
     """
     if rows.low_first is None:
         raise ValueError("the answers do not say who was shown first")
-    owner, terms = _owner(rows), terms_of(private, Randomisation.WEIGHTED, cap)
+    owner, terms = _owner(rows), terms_of(private, Randomisation.WEIGHTED, Weighing(cap))
     _, sizes = _runs(owner)
     low_ahead = 2 * terms.s - terms.w
     low, high = np.divmod(rows.cell, n_items)
@@ -433,10 +435,10 @@ def order_of(rows: Answers, private: PrivateAnswers, n_items: int, cap: float | 
 
 
 def sums_of(
-    rows: PrivateAnswers, randomisation: Randomisation, n_items: int, cap: float | None = None
+    rows: PrivateAnswers, randomisation: Randomisation, n_items: int, weighing: Weighing = PLAIN
 ) -> PairSums:
-    """S and W of privatised answers, shape (2, n, n)."""
-    return dense_sums(rows.cell, terms_of(rows, randomisation, cap), n_items)
+    """Sums of privatised answers, shape (`weighing.rows`, n, n)."""
+    return dense_sums(rows.cell, terms_of(rows, randomisation, weighing), n_items)
 
 
 DenseTotal = tuple[PairSums, int, Chosen, Integers]  # sums, G in units, counts by epsilon, order
@@ -460,12 +462,11 @@ class PrivatePairsFn(DenseFn[DenseTotal]):
         self._order_length = length_of(n_items) if ordered else 0
 
     def create_accumulator(self) -> DenseTotal:
-        none = np.zeros((2, self._n_items, self._n_items), np.int64)
+        none = np.zeros((self._weighing.rows, self._n_items, self._n_items), np.int64)
         return none, 0, self._weighing.nothing(), np.zeros(self._order_length, np.int64)
 
     def add_input(self, total: DenseTotal, rows: PrivateAnswers) -> DenseTotal:
-        cap = self._weighing.cap
-        sums = sums_of(rows, self._randomisation, self._n_items, cap)
+        sums = sums_of(rows, self._randomisation, self._n_items, self._weighing)
         order = np.zeros(self._order_length, np.int64) if rows.order is None else rows.order
         chosen = self._weighing.chosen(rows.epsilon)
         return self._added(total, (sums, rows.information, chosen, order))
@@ -474,8 +475,9 @@ class PrivatePairsFn(DenseFn[DenseTotal]):
         return reduce(self._added, parts, self.create_accumulator())
 
     def extract_output(self, total: DenseTotal) -> WeightedPairs:
-        (s, w), information, chosen, order = total
-        return WeightedPairs(s, w, information, chosen, order)
+        (s, w, *alike), information, chosen, order = total
+        kept = {"alike": np.array(alike)} if alike else {}
+        return WeightedPairs(s, w, information, chosen, order, **kept)
 
     def cells(self, total: DenseTotal) -> Integers:
         sums, information, chosen, order = total
@@ -489,7 +491,7 @@ class PrivatePairsFn(DenseFn[DenseTotal]):
         return sums, int(low) + UNITS * int(high), chosen, order
 
     def _added(self, one: DenseTotal, other: DenseTotal) -> DenseTotal:
-        sums = add_sums((one[0], other[0]), self._n_items)
+        sums = add_sums((one[0], other[0]), self._n_items, self._weighing.rows)
         return sums, one[1] + other[1], one[2] + other[2], added(one[3], other[3])
 
 
@@ -511,7 +513,7 @@ class SparsePrivatePairsFn(beam.CombineFn):
 
     def add_input(self, total: SparseTotal, rows: PrivateAnswers) -> SparseTotal:
         sums, information, chosen = total
-        terms = terms_of(rows, self._randomisation, self._weighing.cap)
+        terms = terms_of(rows, self._randomisation, self._weighing)
         push(sums, cell_sums(rows.cell, terms, self._n_items))
         return sums, information + rows.information, chosen + self._weighing.chosen(rows.epsilon)
 
@@ -525,5 +527,7 @@ class SparsePrivatePairsFn(beam.CombineFn):
 
     def extract_output(self, total: SparseTotal) -> WeightedPairs:
         sums, information, chosen = total
-        s, w = CellSums.sum(sums).matrices(self._n_items)
-        return WeightedPairs(s, w, information, chosen)
+        total_sums = CellSums.sum(sums)
+        s, w = total_sums.matrices(self._n_items)
+        kept = {"alike": total_sums.sums[2:]} if len(total_sums.sums) > 2 else {}
+        return WeightedPairs(s, w, information, chosen, **kept)

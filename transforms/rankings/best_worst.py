@@ -8,6 +8,9 @@ other, and the sensitivity of counts of rankings holds for it. By Borda sums an 
 where it is the best, loses k - 1 where it is the worst, and gains nothing on average where it is
 between: this is the usual count of best less worst.
 
+A row of an export may hold all sets of a person; then each set that was answered becomes a row of
+its own first. What such a row means follows from the cells of its set and the public settings.
+
 References:
     Louviere, Flynn and Marley, Best-Worst Scaling (2015), chapters 1 and 2.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
@@ -26,15 +30,20 @@ from hushrank.transforms.common.epsilons import (
     epsilons_of,
     rules_of_epsilons,
 )
+from hushrank.transforms.common.schema import cell_texts, named_before, to_numpy
 from hushrank.transforms.rankings.person_features import rules_of_profiles
-from hushrank.transforms.rankings.ranking_columns import AS_GIVEN, BestWorstColumns
+from hushrank.transforms.rankings.ranking_columns import (
+    AS_GIVEN,
+    BestWorstColumns,
+    ItemSet,
+    are_unranked,
+)
 from hushrank.transforms.rankings.rankings import (
     NOT_KNOWN,
     REPEATED,
     TOO_LONG,
     Rankings,
     items_there,
-    named_before,
 )
 
 BEST, BETWEEN, WORST, NOT_SHOWN = range(4)  # places of an item in a row, the best first
@@ -97,3 +106,48 @@ def encode_best_worst(
         items[listed].astype(np.int64), lengths, epsilon[valid], owner, tied[listed], profile=kept
     )
     return Sifted(rankings, rejects, valid)
+
+
+def rows_of_sets(batch: pa.RecordBatch, columns: BestWorstColumns) -> pa.RecordBatch:
+    """Turn rows that hold several sets each into a row for each set with a choice.
+
+    The new rows have the columns `best`, `worst` and `shown` of `columns`, all texts, beside every
+    column of the batch that is no set's. They are ordered by row, then by set. A set whose best and
+    worst are both blank was not answered, and has no row. A set that shows fewer items than the
+    largest one has nulls after its last.
+
+    Args:
+        batch: rows with all columns that the sets of `columns` name.
+        columns: their roles.
+    """
+    n_sets, n_rows = len(columns.sets), len(batch)
+    best, worst = (
+        pa.concat_arrays([_written(batch[getattr(each, role)]) for each in columns.sets])
+        for role in ("best", "worst")
+    )
+    answered = to_numpy(pc.or_(best.is_valid(), worst.is_valid()))
+    row, number = np.nonzero(answered.reshape(n_sets, n_rows).T)
+    place = pa.array(number * n_rows + row)
+    held = {name for each in columns.sets for name in each.columns}
+    kept = {name: batch[name].take(pa.array(row)) for name in batch.schema.names}
+    kept = {name: column for name, column in kept.items() if name not in held}
+    kept |= {columns.best: best.take(place), columns.worst: worst.take(place)}
+    for position, name in enumerate(columns.shown):
+        cells = [_shown_at(batch, each, position) for each in columns.sets]
+        kept[name] = pa.concat_arrays(cells).take(place)
+    return pa.RecordBatch.from_pydict(kept)
+
+
+def _shown_at(batch: pa.RecordBatch, of: ItemSet, position: int) -> pa.Array:
+    """Items that a set shows at a position, as texts; nulls after its last."""
+    if position >= of.size:
+        return pa.nulls(len(batch), pa.large_string())
+    if of.shown:
+        return _written(batch[of.shown[position]])
+    return pa.repeat(pa.scalar(of.items[position], pa.large_string()), len(batch))
+
+
+def _written(column: pa.Array) -> pa.Array:
+    """Cells as texts; null where they are empty or NA."""
+    cells = cell_texts(column)
+    return pc.if_else(pa.array(are_unranked(cells)), pa.scalar(None, pa.large_string()), cells)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from hushrank.transforms.common.encode import Mask
 from hushrank.transforms.common.schema import (
     BEST,
+    BEST_ITEM,
     CONTEST,
     LENGTH,
     OUTCOME,
@@ -27,8 +28,10 @@ from hushrank.transforms.common.schema import (
     RANK,
     RANKING,
     SHOWN,
+    SHOWN_ITEM,
     WIDE_RANK,
     WORST,
+    WORST_ITEM,
     ByRole,
     by_distinct,
     is_text,
@@ -348,6 +351,32 @@ class PlaceColumns(ByRole):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ItemSet:
+    """One of the sets of a row that holds several.
+
+    Attributes:
+        best, worst: columns that name the chosen items.
+        shown: columns that name the items shown; empty: `items` does.
+        items: names of the items shown, of a public design.
+    """
+
+    best: str
+    worst: str
+    shown: tuple[str, ...] = ()
+    items: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns of the set."""
+        return (self.best, self.worst, *self.shown)
+
+    @property
+    def size(self) -> int:
+        """Most items that the set shows."""
+        return len(self.shown or self.items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BestWorstColumns(ByRole):
     """Columns of a table with a choice of the best and the worst of the items shown in each row.
 
@@ -355,32 +384,40 @@ class BestWorstColumns(ByRole):
         best, worst: columns that name the chosen items.
         shown: columns that name the items shown; an empty cell names none.
         user, contest, epsilon, features: as in `ListColumns`.
+        sets: of a table whose rows hold several sets. Then `best`, `worst` and `shown` are columns
+            of the rows that `transforms.rankings.best_worst` makes, one for each set.
     """
 
     best: str
     worst: str
     shown: tuple[str, ...]
+    sets: tuple[ItemSet, ...] = ()
     user: str | None = None
     contest: str | None = None
     epsilon: str | None = None
     features: Profiled | None = None
 
+    @classmethod
+    def of_sets(cls, sets: tuple[ItemSet, ...], **of_a_row: Any) -> Self:
+        """The columns of the rows that are made of rows with several sets."""
+        largest = max(each.size for each in sets)
+        shown = tuple(f"{SHOWN_ITEM} {place + 1}" for place in range(largest))
+        return cls(best=BEST_ITEM, worst=WORST_ITEM, shown=shown, sets=sets, **of_a_row)
+
     def item_names(self) -> list[str]:
         """The columns whose values name items."""
-        return [self.best, self.worst, *self.shown]
+        held = [name for each in self.sets for name in each.columns]
+        return held or [self.best, self.worst, *self.shown]
 
     def roles(self) -> list[tuple[str, str]]:
-        """Role and name of each column."""
-        chosen = [
-            ("user", self.user),
-            (CONTEST, self.contest),
-            ("epsilon", self.epsilon),
-            (BEST, self.best),
-            (WORST, self.worst),
-        ]
+        """Role and name of each column that is read."""
+        chosen = [("user", self.user), (CONTEST, self.contest), ("epsilon", self.epsilon)]
         found = [(role, name) for role, name in chosen if name is not None]
-        of_features = _roles_of_features(self.features)
-        return [*found, *of_features, *((SHOWN, name) for name in self.shown)]
+        found += _roles_of_features(self.features)
+        for each in self.sets or (self,):
+            found += [(BEST, each.best), (WORST, each.worst)]
+            found += [(SHOWN, name) for name in each.shown]
+        return found
 
 
 # Forms of a table in which a row is a ranking.

@@ -34,6 +34,7 @@ from hushrank.transforms.common.schema import (
     any_in_list,
     by_distinct,
     is_text,
+    named_before,
     repeats_item,
     take_lists,
     to_numpy,
@@ -191,6 +192,8 @@ def encode_lists(
 ) -> Sifted[Rankings]:
     """Encode one batch with a ranking in each row.
 
+    Of names that people write, those that are no item are no part of a list.
+
     Args:
         batch: a batch with the columns that `columns` names.
         columns: roles of the columns.
@@ -204,6 +207,10 @@ def encode_lists(
     null = to_numpy(pc.is_null(column))
     lengths = to_numpy(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
     items = catalogue.codes(_flat(column)).astype(np.int64)
+    if catalogue.written is not None:
+        listed = items != UNKNOWN
+        row = np.repeat(np.arange(len(batch)), lengths)[listed]
+        items, lengths = items[listed], np.bincount(row, minlength=len(batch))
     epsilon, broken = epsilons_of(batch, columns, source, table)
     profile = None if columns.features is None else columns.features.profiles_of(batch)
     rules = [
@@ -537,26 +544,20 @@ def encode_places(
     return Sifted(rankings, rejects, valid)
 
 
-def named_before(items: Codes) -> Mask:
-    """Whether each place names an item that a place before it names."""
-    repeated = np.zeros(items.shape, np.bool_)
-    for place in range(1, items.shape[1]):  # few columns, whatever the number of rows
-        before = items[:, :place] == items[:, place : place + 1]
-        repeated[:, place] = (items[:, place] >= 0) & before.any(axis=1)
-    return repeated
-
-
 NOBODY, _SEVERAL = UNKNOWN - 1, UNKNOWN - 2  # in place of an item's code
 
 
 def items_there(column: pa.Array, catalogue: Catalogue, reading: RankReading) -> Codes:
     """Code of the item that each cell of a place names; `NOBODY` or `_SEVERAL` if it names none.
 
-    A word of `reading` is that word, even if an item has the same name.
+    A word of `reading` is that word, even if an item has the same name. Where people write names, a
+    text that is no item names nobody.
     """
     if pa.types.is_null(column.type):
         return np.full(len(column), NOBODY, np.int32)
     items = catalogue.codes(column)
+    if catalogue.written is not None:
+        items = np.where(items == UNKNOWN, np.int32(NOBODY), items)
     if reading.other is not None:
         other = np.full(len(column), catalogue.names.index(reading.other), np.int32)
         if is_text(column.type):

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from hushrank.flows.config.language import Language
 from hushrank.flows.interfaces.cli.arguments import AsJson
 from hushrank.flows.terminal import Console
 
@@ -25,6 +26,9 @@ def board(
     url: Annotated[
         str | None, typer.Option(help="https:// address of the site, for its feeds and widget.")
     ] = None,
+    language: Annotated[
+        Language, typer.Option("--language", help="Language of its pages; feeds are in English.")
+    ] = Language.ENGLISH,
     as_json: AsJson = False,
 ) -> None:
     """Write a static site of all published releases: ranking, history, items, feeds, widget.
@@ -33,10 +37,13 @@ def board(
     named.
     """
     from hushrank.flows.board.write import write_board
+    from hushrank.flows.errors import require
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.history import outputs_of
 
-    site = write_board(outputs_of(sources, load_config), out, url)
+    if language is not Language.ENGLISH:
+        require("languages", f"--language {language}")
+    site = write_board(outputs_of(sources, load_config), out, url, language)
     if as_json:
         typer.echo(site.model_dump_json(indent=1))
         return

@@ -105,7 +105,8 @@ Excel = Annotated[
 ]
 Dark = Annotated[bool, typer.Option("--dark", help="Draw a chart in light colours on dark paper.")]
 InLanguage = Annotated[
-    Language, typer.Option("--language", help="Language of a report, an --out that ends in .html.")
+    Language,
+    typer.Option("--language", help="Language of a report or a chart: .html, .svg, .png, .pdf."),
 ]
 OneRelease = Annotated[
     str | None, typer.Option("--release", help="Export only the release whose id begins with this.")
@@ -361,7 +362,8 @@ def export(
     if release is not None:
         chosen, left_out = [one_release(releases, release)], []
     if out.suffix in CHARTS:
-        _export_chart(out, with_own_words(chosen[-1], sources, load_config), shape, dark)
+        shown = with_own_words(chosen[-1], sources, load_config)
+        _export_chart(out, shown, shape, dark, language)
         return
     if out.suffix == PAGE:
         _export_page(out, with_own_words(chosen[-1], sources, load_config), outputs, language)
@@ -402,16 +404,20 @@ def _check_chart(out: Path) -> None:
         check_picture(out, "--out")
 
 
-def _export_chart(out: Path, release: Release, shape: Shape, dark: bool) -> None:
+def _export_chart(
+    out: Path, release: Release, shape: Shape, dark: bool, language: Language
+) -> None:
     """Draw the ranking of a release for slides."""
-    from hushrank.flows.report.slide import chart_of, chart_svg, pages_of
+    from hushrank.flows.report.page import translator_for
+    from hushrank.flows.report.slide import chart_of, chart_svg, in_english, pages_of
     from hushrank.flows.report.svg import SVG, png_bytes
 
-    pages, complete = [chart_of(release, shape, dark=dark)], True
+    say = in_english if language is Language.ENGLISH else translator_for(release, language).say
+    pages, complete = [chart_of(release, shape, dark=dark, say=say)], True
     if out.suffix == PDF:
         from hushrank.flows.report.slide_pdf import charts_pdf
 
-        pages = pages_of(release, shape, dark=dark)
+        pages = pages_of(release, shape, dark=dark, say=say)
         content, complete = charts_pdf(pages)
     else:
         picture = chart_svg(pages[0])
@@ -427,8 +433,8 @@ def _export_chart(out: Path, release: Release, shape: Shape, dark: bool) -> None
 def _check_language(out: Path, language: Language) -> None:
     from hushrank.flows.errors import require
 
-    if out.suffix != PAGE:
-        rule = "is for a report, an --out that ends in .html"
+    if out.suffix not in (PAGE, *CHARTS):
+        rule = "is for a report or a chart, an --out that ends in .html, .svg, .png or .pdf"
         raise ConfigError(f"--language: {rule}, and --out names {out}; leave --language out")
     require("languages", f"--language {language}")
 

@@ -8,12 +8,15 @@ from hushrank.flows.board.write import BoardSite, write_board
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.python.arguments import plainly
 from hushrank.flows.interfaces.python.configuration import PathLike
+from hushrank.flows.interfaces.python.release import language_named
 from hushrank.flows.methods.registry import load_config
 from hushrank.flows.release.history import outputs_of
 
 
 @plainly
-def board(*sources: PathLike, out: PathLike, url: str | None = None) -> BoardSite:
+def board(
+    *sources: PathLike, out: PathLike, url: str | None = None, language: str = "en"
+) -> BoardSite:
     """Write a static site of all published releases; reads no row and spends nothing.
 
     A release that does not verify is left out and named. An older site in `out` is replaced once
@@ -23,11 +26,14 @@ def board(*sources: PathLike, out: PathLike, url: str | None = None) -> BoardSit
         *sources: YAML files of jobs, or their output folders, of one population.
         out: folder of the site.
         url: https:// address where the site will be, for its feeds and widget.
+        language: `en`, `de`, `es`, `fr` or `pt`: language of its pages; feeds are in English.
 
     Raises:
-        ConfigError: no release can be shown, `url` is no https:// address, or `out` holds other
-            files or cannot be written.
+        ConfigError: no release can be shown, `url` is no https:// address, the language is another
+            or its extra `languages` is not installed, or `out` holds other files or cannot be
+            written.
     """
     if not sources:
         raise ConfigError("sources: name the YAML file of a job, or its output folder")
-    return write_board(outputs_of(map(str, sources), load_config), Path(out), url)
+    outputs = outputs_of(map(str, sources), load_config)
+    return write_board(outputs, Path(out), url, language_named(language))

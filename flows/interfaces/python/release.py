@@ -399,16 +399,25 @@ class Release:
         return ranking_html(self.record)
 
 
-def _page_in(record: Record, balance: Balance | None, language: str) -> str:
-    from hushrank.flows.report.page import render_report
+def language_named(language: str) -> Language:
+    """Return the language of that code.
 
+    Raises:
+        ConfigError: there is none, or its extra is not installed.
+    """
     known = {each.value: each for each in Language}
     if language not in known:
         rule = f"must be {', '.join(known)} or None"
         raise ConfigError(f"language: {rule}, got {language!r}")
     if known[language] is not Language.ENGLISH:
         require("languages", f"language {language}")
-    return render_report(record, balance, language=known[language])
+    return known[language]
+
+
+def _page_in(record: Record, balance: Balance | None, language: str) -> str:
+    from hushrank.flows.report.page import render_report
+
+    return render_report(record, balance, language=language_named(language))
 
 
 class Report:

@@ -28,7 +28,7 @@ from hushrank.estimation.fit.weighted_pairs import (
     weighted_pairs_of,
 )
 from hushrank.flows.config.comparisons import Design, InputConfig
-from hushrank.flows.config.method import MethodFacts, Problems, Sections
+from hushrank.flows.config.method import MethodFacts, Problems, Sections, Weights
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
@@ -46,6 +46,11 @@ from hushrank.flows.methods.draws import (
     ends_of_law,
     exact,
     laplace_laws,
+)
+from hushrank.flows.methods.local_answers.own_epsilons import (
+    problems_of_weights,
+    told_of_weights,
+    weighed,
 )
 from hushrank.flows.release.private_sums import ReleasedSums
 from hushrank.flows.release.released import MOST_MEASURED
@@ -72,7 +77,7 @@ from hushrank.transforms.common.randomisation import LocalLaw, Randomisation, la
 from hushrank.transforms.storage.files import InputFile
 
 if TYPE_CHECKING:
-    from hushrank.estimation.fit.pair_fit import AnswerVariance, DebiasedFit
+    from hushrank.estimation.fit.pair_fit import DebiasedFit, SumsVariance
 
 NO_NOISE = NoiseLaw(NoiseKind.LAPLACE, 0.0)  # beyond that of the answers, which chance covers
 NOT_INFORMATIVE = (
@@ -180,7 +185,8 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
             warnings = (NOT_INFORMATIVE, *warnings)
         if self.randomisation is Randomisation.WEIGHTED:
             warnings = (*_dishonest(pairs, config), *warnings)
-        released = ReleasedSums.of(pairs, config.items.catalogue.names, _bins(pairs, config))
+        bins, equal = _bins(pairs, config), config.model.weights is Weights.EQUAL
+        released = ReleasedSums.of(pairs, config.items.catalogue.names, bins, equal=equal)
         order, shuffled = released.presentation, None
         if order is None:  # its sums are of few people, among whom an answer does not hide as well
             shuffled = _shuffled(pairs, mechanism, config.ledger.delta)
@@ -235,10 +241,16 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
             wins = np.rint(win_totals(pairs)).astype(np.int64)
             estimate = rank_by_win_counts(WinCounts(wins, confidential=False), NO_NOISE)
             return estimate, Scale.WIN_SHARE, {}, ()
-        fit, warnings = _fit(pairs, config, _variance(mechanism))
-        known = _information(pairs, fit.link)
+        told: dict[str, Parameter] = {}
+        warned: tuple[str, ...] = ()
+        fitted, variance = pairs, _variance(mechanism)
+        if pairs.alike.size and (bins := _bins(pairs, config)) is not None:
+            fitted, variance = weighed(pairs, config)
+            told, warned = told_of_weights(pairs, bins, config)
+        fit, warnings = _fit(fitted, config, variance)
+        known = _information(fitted, pairs.g, fit.link)
         known |= _state(fit, chosen=config.model.link == "auto")
-        return estimate_from(fit), SCALE_OF_LINK[fit.link], known, warnings
+        return estimate_from(fit), SCALE_OF_LINK[fit.link], told | known, (*warned, *warnings)
 
     def certified(self, mechanism: AnswerMechanism, drawn: Arrays) -> tuple[Draw, ...]:
         """Return the draw of each answer, before it is counted."""
@@ -302,7 +314,7 @@ def _bins(pairs: WeightedPairs, config: SurveyConfig) -> EpsilonBins | None:
     return EpsilonBins(epsilons.low, epsilons.high, config.model.epsilon_cap)
 
 
-def _variance(mechanism: AnswerMechanism) -> AnswerVariance:
+def _variance(mechanism: AnswerMechanism) -> SumsVariance:
     """Variance of the sums that follows from the public bounds."""
     from hushrank.estimation.fit.pair_fit import AnswerVariance
 
@@ -330,7 +342,7 @@ def _shuffled(pairs: WeightedPairs, mechanism: AnswerMechanism, delta: float) ->
 
 
 def _fit(
-    pairs: WeightedPairs, config: SurveyConfig, variance: AnswerVariance
+    pairs: WeightedPairs, config: SurveyConfig, variance: SumsVariance
 ) -> tuple[DebiasedFit, tuple[str, ...]]:
     """The fit with the link that was asked for; with the logistic one if that has no minimum."""
     from hushrank.estimation.comparisons.model_selection import select_link
@@ -358,12 +370,12 @@ def _doubt(fit: DebiasedFit) -> tuple[str, ...]:
     )
 
 
-def _information(pairs: WeightedPairs, link: str) -> dict[str, Parameter]:
+def _information(pairs: WeightedPairs, g: int, link: str) -> dict[str, Parameter]:
     """Return what the answers say before anything is estimated: G, and the errors to expect."""
     weight = mean_pair_weight(pairs)
     known: dict[str, Parameter] = {"information_per_pair": weight}
-    if pairs.g:
-        known["information_G"] = pairs.g / UNITS
+    if g:
+        known["information_G"] = g / UNITS
     if weight > 0:
         expected = predicted_error(pairs.n_items, weight, link_named(link))
         known["predicted_typical_error"] = expected.typical
@@ -428,6 +440,7 @@ def _problems_of_cap(config: Sections) -> Problems:
 
 def _problems_of_debiased(config: Sections) -> Problems:
     yield from _problems_of_cap(config)
+    yield from problems_of_weights(config)
     rows = config.input
     if not isinstance(rows, InputConfig) or rows.columns.first is None:
         return
@@ -449,7 +462,10 @@ _DEBIASED = MethodFacts(
     summary="flip each answer at random; scores undo the flips",
     kind="comparisons",
     units=(Unit.LOCAL,),
-    reads=("model.link", "model.ridge", "model.epsilon_cap", "input.columns.first"),
+    reads=(
+        *("model.link", "model.ridge", "model.epsilon_cap", "model.weights"),
+        "input.columns.first",
+    ),
     chooses_link=True,
     any_pairs=True,
     rules=_problems_of_debiased,

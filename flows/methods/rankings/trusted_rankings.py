@@ -33,6 +33,7 @@ from hushrank.estimation.rankings.ranking_counts import (
     release_rankings,
 )
 from hushrank.estimation.rankings.ranking_estimates import borda_estimate, kemeny_estimate
+from hushrank.flows.config.chosen_sets import most_shown
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.rankings import RankingTies, Unlisted
 from hushrank.flows.config.section import BadRows
@@ -190,7 +191,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         whole = self.conclude_whole(drawn, mechanism, config)
         if mechanism.groups is None:
             return whole
-        parts = _noisy(drawn, mechanism).by_group()
+        parts = _noisy(drawn, mechanism, config).by_group()
         named = zip(mechanism.groups.names, parts, strict=False)  # others come last
         boards = tuple(self._board(name, counts, config) for name, counts in named)
         return replace(whole, boards=boards)
@@ -210,7 +211,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         self, drawn: Arrays, mechanism: RankingCountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Rank by the noisy counts of all rankings."""
-        counts = _noisy(drawn, mechanism)
+        counts = _noisy(drawn, mechanism, config)
         if mechanism.groups is not None:
             counts = counts.together()
         ranked = self.rank(counts, config)
@@ -309,8 +310,9 @@ def counting_job(
     )
 
 
-def _noisy(drawn: Arrays, mechanism: RankingCountMechanism) -> NoisyRankings:
+def _noisy(drawn: Arrays, mechanism: RankingCountMechanism, config: SurveyConfig) -> NoisyRankings:
     """The drawn counts; where there are groups, statements hold for these and all at once."""
+    chosen = config.rankings.layout == "best-worst"
     return NoisyRankings(
         drawn,
         mechanism.weights,
@@ -318,6 +320,9 @@ def _noisy(drawn: Arrays, mechanism: RankingCountMechanism) -> NoisyRankings:
         mechanism.longest,
         mechanism.below,
         boards=1 if mechanism.groups is None else 1 + len(mechanism.groups.names),
+        shown=mechanism.longest if chosen else 0,
+        sets=mechanism.params.max_contributions if chosen else 1,
+        found=mechanism.params.discovery is not None,
     )
 
 
@@ -351,10 +356,15 @@ def _of_mean_places(survey: PlannedSurvey, length: int) -> float:
 
 
 def longest_of(config: SurveyConfig) -> int:
-    """Most items of a ranking that counts; a set of best-worst has no more than columns of it."""
-    rankings, n_items = config.rankings, len(config.items.catalogue.names)
-    columns = len(rankings.columns.shown or ()) or n_items
-    return min(rankings.max_length or n_items, n_items, columns)
+    """Most items of a ranking that counts; a set of best-worst has no more than columns of it.
+
+    Where names are found, the settings alone say it, so that noise is as stated before.
+    """
+    rankings = config.rankings
+    allowed = [rankings.max_length, most_shown(rankings.columns) or None]
+    if config.items.discover is None:
+        allowed.append(len(config.items.catalogue.names))
+    return min(each for each in allowed if each is not None)
 
 
 def _below(config: SurveyConfig) -> int | None:
@@ -369,6 +379,7 @@ def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> Ranked:
         against: consensus.disagreements,
         f"fewest_possible_{against}": consensus.lower_bound,
         "proven_best": consensus.optimal,
+        **_widened(counts.margins_go_together),
     }
     return Ranked(
         estimate=estimate,
@@ -390,6 +401,7 @@ def _borda(counts: NoisyRankings, config: SurveyConfig) -> Ranked:
     parameters: dict[str, Parameter] = {
         "rankings_with_noise": evidence.rankings,
         "drawn_to_zero_by": found.factor,
+        **_widened(counts.nets_go_together),
     }
     warnings = _drawn(f"multiplied by {found.factor:.2g}") if found.factor < HARDLY_DRAWN else ()
     return Ranked(
@@ -398,6 +410,11 @@ def _borda(counts: NoisyRankings, config: SurveyConfig) -> Ranked:
         parameters=parameters,
         warnings=warnings,
     )
+
+
+def _widened(variance: float) -> dict[str, Parameter]:
+    """By how much intervals allow for sets of one person that go together; none if not at all."""
+    return {"widened_for_sets_of_a_person_by": math.sqrt(variance)} if variance > 1 else {}
 
 
 def _bradley_terry(counts: NoisyRankings, config: SurveyConfig) -> Ranked:
@@ -462,6 +479,7 @@ BORDA = TrustedRankings(
         "places above the middle, on average of rankings",
         reads=(GROUPS,),
         best_worst=True,
+        finds_names=True,
     ),
     plan_order=1,
     weights=partial(_spread, Part.NETS),
@@ -536,6 +554,7 @@ def _either(local: private.PrivateRankings, central: TrustedRankings) -> ByUnit:
         units=(Unit.USER, Unit.LOCAL),
         elections=central.facts.elections,
         best_worst=central.facts.best_worst,
+        finds_names=central.facts.finds_names,
         reads={*local.facts.reads, *central.facts.reads},
     )
     return ByUnit(facts=facts, local=local, trusted=central)

@@ -237,6 +237,10 @@ IN_A_STREAM = (
     " epsilon is that of all nights of the stream together. hushrank plan --stream says how many"
     " answers the caps leave out."
 )
+ONE_EPSILON = (
+    "Each line is of a survey in which everybody chooses the same epsilon; model.weights changes"
+    " nothing there."
+)
 Tried = list[tuple[Setting, Accuracy]]
 
 
@@ -350,9 +354,13 @@ class SurveyPlan:
     def design(self) -> str:
         """Line on the simulated design; empty: answers are not comparisons.
 
-        For a stream of nights also what the people of a survey stand for.
+        For a stream of nights also what the people of a survey stand for, and for people who choose
+        their own epsilon what a line stands for.
         """
         text = design_text(self.world, planned_survey(self.config, self.base, self.world))
+        privacy = self.config.privacy
+        if privacy.unit is Unit.LOCAL and privacy.epsilon is None:
+            text = f"{text} {ONE_EPSILON}"
         return text if self.config.schedule.stream is None else f"{text} {IN_A_STREAM}"
 
 

@@ -44,6 +44,7 @@ from hushrank.transforms.common.schema import Ties
 
 EPSILON, ITEMS, DESIGN = "privacy.epsilon", "items", "input.design"
 # Most answers of a person that are simulated, if nothing bounds them.
+OWN_EPSILONS = frozenset({"epsilon_table", "epsilon_range", "epsilon_levels"})
 USUAL_ANSWERS = {"comparisons": 10, "responses": 10, "rankings": 1}
 WORK = 1_500_000  # numbers in the simulated matrices of one setting
 FEWEST, MOST = 12, 120  # fewest and most replicates
@@ -78,8 +79,9 @@ def plan_config(
     given = {ITEMS: n_items is not None, DESIGN: design is not None}
     content = read_yaml(path, (EPSILON, *(key for key, open_ in given.items() if open_)))
     privacy, answers = content.get("privacy"), content.get("input")
+    chosen = isinstance(privacy, dict) and bool(privacy.keys() & OWN_EPSILONS)
     if isinstance(privacy, dict) and privacy.get("epsilon") is None and "rho" not in privacy:
-        privacy["epsilon"] = 1.0
+        privacy |= {} if chosen else {"epsilon": 1.0}
     if n_items is not None:
         content["items"] = {"count": n_items}
     if design is not None and isinstance(answers, dict) and "design" in answers:
@@ -355,7 +357,7 @@ def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
     """Return the job with one setting in place of its own."""
     privacy: dict[str, object] = {"epsilon": setting.epsilon, "rho": None}
     if config.privacy.unit is Unit.LOCAL:
-        privacy |= dict.fromkeys(("epsilon_table", "epsilon_range", "epsilon_levels"))
+        privacy |= dict.fromkeys(OWN_EPSILONS)
         privacy["already_private"] = False
     elif config.privacy.noise is NoiseKind.GAUSSIAN and config.privacy.delta == 0:
         privacy["delta"] = usual_delta(setting.people)

@@ -24,6 +24,7 @@ from hushrank.flows.planning.propose.forms import (
     winners_beside_lists,
 )
 from hushrank.flows.planning.propose.head import HEAD_ROWS, Head, Source, read_head
+from hushrank.flows.planning.propose.item_sets import guess_best_worst
 from hushrank.flows.planning.propose.names import (
     about_lines,
     empty_columns,
@@ -49,7 +50,6 @@ from hushrank.flows.planning.propose.questions import (
 )
 from hushrank.flows.planning.propose.rankings import (
     RankingGuess,
-    guess_best_worst,
     guess_places,
     guess_rankings,
     guess_wide,
@@ -453,6 +453,9 @@ def _described(guess: Guess) -> str:
             ends = f"{guess.places[0]} to {guess.places[-1]}"
             return f"rankings, with a row a ranking and a column a place ({ends}): "
         if guess.layout == "best-worst":
+            if guess.sets:
+                ends = f"{guess.sets[0].best} to {guess.sets[-1].worst}"
+                return f"rankings, with {len(guess.sets)} sets of items in a row ({ends}): "
             ends = f"{guess.shown[0]} to {guess.shown[-1]}"
             return f"rankings, with a row a choice of the best and the worst of {ends}: "
         return "rankings: "

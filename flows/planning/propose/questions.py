@@ -105,6 +105,11 @@ class Question:
         return not self.choices or self.key in _OPEN
 
     @property
+    def names_items(self) -> bool:
+        """Whether the answer is a list of items."""
+        return self.key in _ITEMS or self.key.endswith(".items")
+
+    @property
     def line(self) -> str:
         """Line of the YAML file that asks."""
         return choose(self._start, self.text)
@@ -126,8 +131,8 @@ class Question:
                 return each.written
         if not text or not self.is_open:
             return None
-        if self.key in _ITEMS and not text.startswith(("{", "[")):
-            return _items_of(text, listed=self.key == "items.names")
+        if self.names_items and not text.startswith(("{", "[")):
+            return _items_of(text, listed=self.key != "items")
         if self.columns:
             return scalar(text) if text in self.columns else None
         try:
@@ -184,7 +189,7 @@ def answers_to(
         say(f"{number}/{len(questions)} {each.short} ({each.key}): {each.text}")
         while (value := each.value_of(hear("> "))) is None:
             words = [choice.answer for choice in each.choices] or each.columns
-            usual = "two names or more, with commas" if each.key in _ITEMS else "a value"
+            usual = "two names or more, with commas" if each.names_items else "a value"
             say(f"Answer with {' or '.join(words) or usual}.")
         answers[each.key] = value
     return answers

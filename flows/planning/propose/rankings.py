@@ -24,6 +24,7 @@ from hushrank.flows.planning.propose.names import (
     words_of,
 )
 from hushrank.flows.planning.propose.people import Confidence, UserGuess, guess_user, known_user
+from hushrank.transforms.rankings.ranking_columns import ItemSet
 
 _ITEM = re.compile(
     "item|candidate|option|alternative|choice|product|variety|movie|film|song|artist|team|player"
@@ -54,6 +55,8 @@ class RankingGuess:
         places: the columns of the places in layout `places`, the first place first.
         best, worst: columns of the item chosen as the best, and as the worst.
         shown: columns of the items that were shown.
+        sets: the sets of a row that holds several, in place of `best`, `worst` and `shown`; one
+            without columns of the items shown needs their names.
         empty: columns of `items` without a clear rank in the rows that were read.
         markers: texts among the ranks that may mean that an item was not ranked.
         coded: the column of items that holds whole numbers in place of names; None: none does.
@@ -70,6 +73,7 @@ class RankingGuess:
     best: str | None = None
     worst: str | None = None
     shown: tuple[str, ...] = ()
+    sets: tuple[ItemSet, ...] = ()
     empty: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
     coded: str | None = None
@@ -321,7 +325,7 @@ def guess_places(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess | 
     placed = [column for column in columns if PLACED.fullmatch(column)]
     among = [column for column in columns if _PLACED_AMONG.fullmatch(column)]
     ordinal = [column for column in placed if _ORDINALS.search(column)]
-    for series in (placed, among, *_numbered_series(columns), ordinal):
+    for series in (placed, among, *numbered_series(columns), ordinal):
         named = series is placed or series is among
         codes = series is ordinal and _differ(rows, series)
         if len(series) >= 2 and (codes or name_items(rows, series, repeated=named)):
@@ -330,40 +334,6 @@ def guess_places(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess | 
                 user=_whose(columns, rows, series),
                 places=tuple(series),
                 coded=numbered_column(rows, series),
-            )
-    return None
-
-
-_BEST, _WORST = {"best", "most"}, {"worst", "least"}  # words of the names of two columns
-
-
-def guess_best_worst(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess | None:
-    """Read rows as choices of the best and the worst of items that other columns show (MaxDiff).
-
-    Without this, the order in which items were shown could pass for a ranking. So it takes two
-    columns whose names say best and worst, and a numbered series that holds both choices of every
-    row.
-
-    Args:
-        columns: names, in the order of the file.
-        rows: the first few rows; values as text, numbers, lists or None.
-    """
-    best = [column for column in columns if _BEST & {*words_of(column)}]
-    worst = [column for column in columns if _WORST & {*words_of(column)}]
-    if len(best) != 1 or len(worst) != 1 or best == worst:
-        return None
-    chosen = [*best, *worst]
-    for shown in _numbered_series([column for column in columns if column not in chosen]):
-        cells = [{text_of(row.get(column)) for column in shown} for row in rows]
-        picks = [{text_of(row.get(column)) for column in chosen} - {""} for row in rows]
-        if any(picks) and all(pick <= among for pick, among in zip(picks, cells, strict=True)):
-            return RankingGuess(
-                layout="best-worst",
-                user=guess_user(columns, rows, [*chosen, *shown]),
-                best=best[0],
-                worst=worst[0],
-                shown=tuple(shown),
-                coded=numbered_column(rows, shown),
             )
     return None
 
@@ -384,7 +354,7 @@ def _whose(columns: Sequence[str], rows: Sequence[Row], series: Sequence[str]) -
     return guess_user(columns, rows, series, row_a_person=True)
 
 
-def _numbered_series(columns: Sequence[str]) -> Iterator[list[str]]:
+def numbered_series(columns: Sequence[str]) -> Iterator[list[str]]:
     """Yield series of columns that differ only in a number, such as `Q1[1]` to `Q1[4]`."""
     families: dict[str, list[str]] = {}
     for column in columns:

@@ -60,6 +60,8 @@ def roles_of(guess: Guess) -> dict[str, str]:
     if isinstance(guess, RankingGuess):
         items = dict.fromkeys((column for column, _ in guess.items), ITEM)
         shown = dict.fromkeys(guess.shown, SHOWN)
+        for each in guess.sets:
+            shown |= {each.best: BEST, each.worst: WORST} | dict.fromkeys(each.shown, SHOWN)
         return items | dict.fromkeys(guess.places, PLACE) | shown | roles
     return dict.fromkeys(guess.items, ITEM) | roles
 

@@ -9,6 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hushrank.flows.planning.propose.columns import ColumnGuess
+from hushrank.flows.planning.propose.item_sets import (
+    columns_of_ranking,
+    items_questions,
+    shown_lines,
+)
 from hushrank.flows.planning.propose.names import TIES, flow, line, scalar
 from hushrank.flows.planning.propose.pairs import PairsGuess
 from hushrank.flows.planning.propose.people import (
@@ -339,8 +344,8 @@ def rankings_lines(
         complete: whether each ranking lists all items, by the kind of the file.
     """
     in_file = items_file is not None
-    ranked = [*guess.places, *guess.shown, *(column for column, _ in guess.items)]
-    free = [each for each in columns if each not in (*ranked, guess.best, guess.worst)]
+    ranked = columns_of_ranking(guess)
+    free = [each for each in columns if each not in ranked]
     roles = _column_questions(
         _RANKING_ROLES, guess.unknown(), free, {}, may_name_people(free, guess.user)
     )
@@ -373,10 +378,10 @@ def rankings_lines(
             *(each.line for each in _any(unlisted)),
         ),
         items=_item_lines(items) if items else tuple(_ranked_items(guess, items_file)),
-        privacy=tuple(_trusted_lines(epsilon, owned="user" in known, chosen=chosen)),
+        privacy=tuple(_trusted_lines(epsilon, guess, owned="user" in known)),
         budget="10",
         delta=_TOTAL_DELTA,
-        questions=(*roles, *numbers, *_any(unlisted), *items, epsilon),
+        questions=(*(*roles, *items_questions(guess), *numbers, *_any(unlisted), *items, epsilon),),
     )
 
 
@@ -425,8 +430,7 @@ def _tie_lines(guess: RankingGuess, ties: str) -> Iterator[str]:
 
 def _place_lines(guess: RankingGuess) -> Iterator[str]:
     """Yield the columns of places or of items shown, and the words that name no item."""
-    if guess.shown:
-        yield line("    shown", flow(guess.shown), "the items shown, best and worst among them")
+    yield from shown_lines(guess)
     if guess.places:
         yield line("    places", flow(guess.places), "the first place first")
         yield line("  not_ranked", flow(NOBODY), "cells that name nobody, beside empty ones")
@@ -451,7 +455,7 @@ def _ranked_items(guess: RankingGuess, items_file: str | None) -> Iterator[str]:
         yield from (f"    - {scalar(item)}" for _, item in guess.items)
 
 
-def _trusted_lines(epsilon: Question, *, owned: bool, chosen: bool) -> Iterator[str]:
+def _trusted_lines(epsilon: Question, guess: RankingGuess, *, owned: bool) -> Iterator[str]:
     """Yield the guarantee of rankings that are counted before noise is added."""
     yield line(
         "  unit", "user", "you hold the raw rankings; if nobody may, use local with mechanism: auto"
@@ -460,11 +464,11 @@ def _trusted_lines(epsilon: Question, *, owned: bool, chosen: bool) -> Iterator[
     yield epsilon.line
     yield from _noise_lines("for many counts that move a little; or laplace, without delta")
     bound = "the most rankings per person that count"
-    if chosen:
-        bound = "the most rows per person that count: as many as everybody was asked"
+    if guess.layout == "best-worst":
+        bound = "the most sets per person that count: as many as everybody was asked"
     if not owned:
         bound = "nothing says whose a ranking is: each is another person's"
-    yield line("  max_contributions", "1", bound)
+    yield line("  max_contributions", f"{max(len(guess.sets), 1)}", bound)
     yield _look_line()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import root
 
 from hushrank.estimation.common.links import LINKS, LOGISTIC, PROBIT, Link
 from hushrank.estimation.common.matrices import PairCounts
@@ -61,3 +62,22 @@ def test_noisy_counts_choose_the_link_that_they_were_drawn_by(name: str) -> None
     assert chosen.count(name) >= 4
     with pytest.raises(ValueError, match="at least one link"):
         link_of_counts(counts, law, [])
+
+
+@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
+def test_wins_and_losses_of_items_fit_every_link(link: Link) -> None:
+    """So `win-loss` cannot choose one: from the probit link, each link gives the same counts."""
+    appearances = np.array([300.0, 500.0, 200.0, 800.0, 400.0, 300.0, 250.0, 350.0])
+    met = np.outer(appearances, appearances) / appearances.sum()
+    np.fill_diagonal(met, 0)
+
+    def net_wins(scores: np.ndarray, of: Link) -> np.ndarray:
+        apart = np.subtract.outer(scores, scores)
+        return (met * (of.cdf(apart) - of.cdf(-apart))).sum(axis=1)
+
+    counted = net_wins(SCORES, PROBIT)
+    found = root(
+        lambda scores: net_wins(scores, link) - counted + scores.sum(), SCORES, method="lm"
+    )
+    np.testing.assert_allclose(net_wins(found.x, link), counted, atol=1e-6)
+    assert np.ptp(found.x) > 1

@@ -15,6 +15,7 @@ import pytest
 import hushrank as hr
 from hushrank.flows.board import write
 from hushrank.flows.board.site import item_file
+from hushrank.flows.config.language import Language
 from hushrank.flows.methods.registry import load_config
 from hushrank.flows.release.archive import RELEASES
 from hushrank.flows.release.history import release_files
@@ -66,6 +67,42 @@ def test_every_page_has_its_words_and_asks_nobody(site):
     for file in newest.iterdir():
         if file.name != "SHA256SUMS":
             assert (folder / "release" / file.name).read_bytes() == file.read_bytes()
+
+
+OTHERS = [each.value for each in Language if each is not Language.ENGLISH]
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_every_sentence_of_a_board_is_translated_and_no_name(language, site, tmp_path):
+    """Every text of every page; names even where they are words of the page; the same numbers."""
+    english, _, output = site
+    hr.board(output, out=tmp_path / "site", language=language)
+    pages = sorted(each.name for each in english.glob("*.html"))
+    assert sorted(each.name for each in (tmp_path / "site").glob("*.html")) == pages
+    for name in pages:
+        page = (tmp_path / "site" / name).read_text(encoding="utf-8")
+        assert f'<html lang="{language}"' in page
+        assert 'lang="en"' not in page, re.findall(r'<span lang="en">([^<]*)', page)
+        digits = [
+            sorted(re.findall(r"\d+", " ".join(Parsed(each).words)))
+            for each in ((english / name).read_text(encoding="utf-8"), page)
+        ]
+        assert set(digits[0]) <= set(digits[1])
+    words = " ".join(Parsed((tmp_path / "site" / "index.html").read_text("utf-8")).words)
+    assert all(item in words for item in ITEMS)
+    for feed in ("feed.json", "feed.xml", "data.json"):
+        assert (tmp_path / "site" / feed).read_bytes() == (english / feed).read_bytes()
+
+
+def test_items_that_are_named_like_words_of_a_board_keep_their_names(tmp_path):
+    items = ["Rank", "Score", "Day", *ITEMS[3:]]
+    hr.board(archive_of(tmp_path / "out", nights(2, items)), out=tmp_path / "site", language="de")
+    page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    words = Parsed(page).words
+    for item in items:
+        assert re.search(rf'"{item_file(item)}" translate="no">([^<]*)</a>', page), item
+        assert item in words
+    assert '<th scope="col">Rang</th>' in page
 
 
 def test_numbers_are_those_of_the_releases(site):
@@ -159,7 +196,7 @@ def test_a_wide_interval_is_provisional_and_a_lost_item_keeps_its_page(tmp_path)
     two = two.model_copy(update={"ranking": (*others, wide)})
     hr.board(archive_of(tmp_path / "out", [one, two]), out=tmp_path / "site")
     page = (tmp_path / "site" / "index.html").read_text()
-    marked = re.findall(r'<a href="([^"]+)">[^<]+</a><span class="mark">provisional', page)
+    marked = re.findall(r'<a href="([^"]+)"[^>]*>[^<]+</a><span class="mark">provisional', page)
     assert marked == [item_file(last.item)]
     gone = (tmp_path / "site" / item_file("retired")).read_text()
     assert "It is not in the last release." in gone
@@ -181,9 +218,10 @@ def test_a_survey_with_groups_has_a_tab_for_each_and_its_budget(tmp_path):
     assert f"After this release epsilon {spent:.4g} of 100 was left" in words
     assert page.count('aria-current="page"') == 1
     for number, group in enumerate(release.groups, start=1):
-        assert f'<a href="group-{number}.html">{group.name}</a>' in page
+        assert f'<a href="group-{number}.html" translate="no">{group.name}</a>' in page
         tab = (tmp_path / "site" / f"group-{number}.html").read_text(encoding="utf-8")
-        assert f'<a href="group-{number}.html" aria-current="page">{group.name}</a>' in tab
+        here = f'<a href="group-{number}.html" aria-current="page" translate="no">'
+        assert f"{here}{group.name}</a>" in tab
     assert (tmp_path / "site" / "release" / "certificate.json").exists()
     files, _ = release_files(str(tmp_path / "site" / "release"), load_config)
     assert verify(files).good

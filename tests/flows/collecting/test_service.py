@@ -578,6 +578,8 @@ def test_a_target_is_refused_where_what_is_counted_is_not_what_a_night_ranks(tal
     ):
         with pytest.raises(ConfigError, match="needs one ranking of all that is collected"):
             survey(tmp_path, **goal, **more, input=ALL_NIGHTS | {"paths": [paths]})
+    with pytest.raises(ConfigError, match=r"adds up what answers tell with model\.weights: prec"):
+        survey(tmp_path, **goal, input=ALL_NIGHTS, model={"weights": "equal"})
     content = encoded(body([comparison()]))
     whole = goal | {"input": ALL_NIGHTS}
     fixed = goal | {

@@ -155,6 +155,9 @@ def test_the_link_is_chosen_by_what_is_released_and_the_release_says_so(pairs, c
     code, printed = command("validate", pairs.config)
     assert code == 2
     assert "model.link: auto does not go with groups" in " ".join(printed.split())
+    code, printed = command("validate", pairs.set(groups=None, method="win-loss").config)
+    assert code == 2
+    assert "model.link: auto is for methods" in " ".join(printed.split())
 
 
 def test_rank_centrality_is_named_and_anybody_gets_it_from_the_counts(pairs, command):

@@ -234,3 +234,17 @@ def test_a_job_without_babel_is_refused_before_anything_is_spent(
     with pytest.raises(ConfigError, match=rule):
         check_places(load_config(survey.config))
     assert not survey.ledger.exists()
+
+
+@pytest.mark.parametrize("language", OTHERS)
+@pytest.mark.parametrize("ends", [("up", "down"), ("harder than it was", "easier than it was")])
+def test_what_changed_since_a_release_is_translated(language: Language, ends: tuple[str, str]):
+    say = Translator(catalogue_of(language), frozenset({"Tea", "Ale", "Rum"}))
+    for sentence in (
+        f"Tea is clearly {ends[0]}. Every other change can be noise.",
+        f"Tea and Ale are clearly {ends[0]}. Rum is clearly {ends[1]}.",
+        "No change is larger than noise and chance explain.",
+    ):
+        said = say.translate(sentence)
+        assert said is not None, sentence
+        assert not ENGLISH_WORDS.search(said)

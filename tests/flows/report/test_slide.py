@@ -9,8 +9,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from hushrank.flows.config.language import Language
 from hushrank.flows.config.method import AboutConfig
 from hushrank.flows.release.scale import axis_of
+from hushrank.flows.report.page import translator_for
 from hushrank.flows.report.slide import (
     LEAST_TEXT,
     SIZES,
@@ -169,3 +171,30 @@ def test_names_with_markup_or_control_characters_leave_a_chart_whole(shape):
     root = ElementTree.fromstring(drawn)
     assert not [each for each in root.iter() if each.tag.endswith("script")]
     assert "<U+" in root.findtext("{*}desc") or "\\x00" in root.findtext("{*}desc")
+
+
+RELEASES = {
+    "scores": make_pairs_release(PAIR_WINS),
+    "many items": many_items(),
+    "unsafe": make_pairs_release(PAIR_WINS, bits=SEEDED),
+}
+
+
+@pytest.mark.parametrize("language", [each for each in Language if each is not Language.ENGLISH])
+@pytest.mark.parametrize("name", RELEASES)
+def test_every_text_of_a_chart_is_translated(name: str, language: Language) -> None:
+    """Names, marks and digits are those of the English chart; only texts and signs differ."""
+    release = RELEASES[name]
+    translator = translator_for(release, language)
+    english = pages_of(release, Shape.WIDE)
+    said = pages_of(release, Shape.WIDE, say=translator.say)
+    assert not translator.missing
+    for one, other in zip(english, said, strict=True):
+        assert len(of_kind(one, Dot)) == len(of_kind(other, Dot))
+        assert other.title == one.title
+        names = {line.shown for line in release.ranking} & {*texts(one)}
+        assert names <= {*texts(other)}
+        assert {*texts(one)} - {*texts(other)}  # some text is in the other language
+        digits = [sorted(re.findall(r"\d+", " ".join(texts(each)))) for each in (one, other)]
+        assert digits[0] == digits[1]
+        assert "items" not in other.description

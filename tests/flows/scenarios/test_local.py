@@ -22,7 +22,7 @@ from hushrank.flows.statement.local import shuffled_guarantee
 from hushrank.privacy.amplification import shuffled_bit_epsilon
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds
 from hushrank.transforms.comparisons.privatize import Answers, PrivateAnswers, order_of
-from hushrank.verifier.verify_release import unlike_order
+from hushrank.verifier.verify_release import unlike_order, unlike_weights
 from tests.flows.conftest import ITEMS, answers
 from tests.flows.scenarios.test_run import states_of
 
@@ -101,6 +101,98 @@ def test_the_page_shows_which_epsilons_people_chose_and_what_lies_could_do(with_
     assert [line["item"] for line in capped["ranking"]] == ITEMS
     assert capped["released"]["chosen"]["answers"] == chosen["answers"]
     assert capped["released"]["chosen"]["weight_of_lies"] < chosen["weight_of_lies"]
+
+
+def test_answers_of_people_with_an_own_epsilon_weigh_as_the_job_says(with_column, command):
+    """Nobody's answers go with epsilon here, so a release warns of that in 5 % of draws."""
+    with_column.set(ledger__epsilon=10)
+    release, _ = run(with_column, command)
+    told, sums = release["privacy"]["parameters"], release["released"]["alike"]
+    assert told["weights"] == "precision"
+    assert told["effective_answers"] < 2000 * 6
+    t = {each: math.tanh(each / 2) for each in (0.1, 0.5, 1.0, 3.0)}
+    assert np.sum(sums["w"]) == pytest.approx(2000 * 6 * t[0.1] * 2**30, rel=1e-7)
+    assert all("People who chose more" in each for each in release["warnings"])
+    equal, _ = run(with_column.set(model={"weights": "equal"}), command, "equal")
+    assert equal["released"]["alike"]["w"] == sums["w"]
+    told = equal["privacy"]["parameters"]
+    assert told["weights"] == "equal"
+    assert told["effective_answers"] == pytest.approx(2000 * 6, rel=1e-7)
+    assert (
+        told["predicted_typical_error"]
+        > 1.5 * (release["privacy"]["parameters"]["predicted_typical_error"])
+    )
+    assert equal["warnings"] == []
+    assert equal["released"]["chosen"]["weight_of_lies"] == pytest.approx(1 / t[0.1])
+    page = " ".join((with_column.folder / "equal" / "report.html").read_text().split())
+    assert "Here all answers count alike (model.weights: equal)" in page
+    assert "ranking leans to the others" not in page
+    assert [line["item"] for line in equal["ranking"]] == ITEMS
+    for output in ("out", "equal"):
+        code, printed = command("verify", with_column.folder / output)
+        assert code == 0, printed
+        assert "the weights of people who chose their own epsilon follow from the sums" in printed
+
+
+def test_people_who_chose_more_privacy_and_answer_otherwise_are_told_of(with_column, command):
+    log = pq.read_table(with_column.folder / "answers.parquet")
+    careful = log["epsilon"].to_numpy() < 2
+    outcome = np.where(careful, -log["outcome"].to_numpy(), log["outcome"].to_numpy())
+    log = log.set_column(log.column_names.index("outcome"), "outcome", pa.array(outcome))
+    pq.write_table(log, with_column.folder / "answers.parquet")
+    release, printed = run(with_column.set(ledger__epsilon=10), command)
+    assert "People who chose more privacy may answer differently" in release["warnings"][0]
+    assert "model.weights: equal counts all alike" in " ".join(printed.split())
+    assert list(unlike_weights(release)) == []
+    for name, change in (("weights", "none"), ("effective_answers", 1.0)):
+        forged = json.loads(json.dumps(release))
+        forged["privacy"]["parameters"][name] = change
+        assert list(unlike_weights(forged)) == [f"parameters.{name}"]
+    forged = json.loads(json.dumps(release))
+    forged["warnings"] = []
+    assert list(unlike_weights(forged)) == ["warnings"]
+    for name in ("w", "squares", "squared_weights"):
+        forged = json.loads(json.dumps(release))
+        forged["released"]["alike"][name][0][1] *= 10_000
+        assert f"released.alike.{name}" in list(unlike_weights(forged))
+    equal, _ = run(with_column.set(model={"weights": "equal"}), command, "equal")
+    assert not any("more privacy" in each for each in equal["warnings"])
+
+
+def test_a_result_of_one_epsilon_is_said_to_be_that(with_column, command):
+    """A tenth of people with epsilon 3, the others with 0.1, have 98 % of the weight."""
+    log = pq.read_table(with_column.folder / "answers.parquet")
+    own = np.where(np.arange(len(log)) // 6 % 10 == 0, 3.0, 0.1)
+    log = log.set_column(log.column_names.index("epsilon"), "epsilon", pa.array(own))
+    pq.write_table(log, with_column.folder / "answers.parquet")
+    release, _ = run(with_column, command)
+    assert any(
+        each.startswith("97 % of the weight is that of answers with epsilon 2.85 to 3, so")
+        for each in release["warnings"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"privacy": dict(LOCAL), "input__columns__epsilon": None},
+            "model.weights: is for answers whose epsilons differ; remove it",
+        ),
+        (
+            {"privacy__budget": "per_user"},
+            "model.weights: needs privacy.budget: per_comparison; remove one of the two",
+        ),
+        (
+            {"model": {"weights": "equal", "epsilon_cap": 1.0}},
+            "model.epsilon_cap: is for model.weights: precision; remove one of the two",
+        ),
+        ({"method": "laplace-rr"}, "model.weights: "),
+    ],
+)
+def test_equal_weights_that_mean_nothing_are_refused(with_column, command, changes, message):
+    printed = refused(with_column.set(model={"weights": "equal"}).set(**changes), command)
+    assert message in printed
 
 
 @pytest.mark.parametrize("cap", [0.05, 3.0])

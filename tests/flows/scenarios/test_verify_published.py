@@ -65,7 +65,7 @@ def places(document: Place, path: str = "") -> Iterator[tuple[str, Place]]:
 
 OPEN_LISTS = re.compile(  # of which the numbers' own rules say how long they are
     r".*\.(formula|warnings|statement|not_protected|rules|post_processing|not_proved|errata)"
-    r"|.*\.(partitions|features|shown|left|right|tie|bits\..*|public_facts|audit|same_input|weights|terms)"
+    r"|.*\.(partitions|features|sets|shown|left|right|tie|bits\..*|public_facts|audit|same_input|weights|terms)"
     r"|.*\.(spends|top_k|groups|booklets\..*)"
 )
 

@@ -144,11 +144,12 @@ def test_sums_of_many_items_are_those_of_the_matrices(tmp_path, monkeypatch, bud
     dense = sums_of(folder, tmp_path / "w1", **args)
     monkeypatch.setattr(reduce_private, "MOST_DENSE_ITEMS", N_ITEMS - 1)
     sparse = sums_of(folder, tmp_path / "w2", **args)
-    assert sorted(sparse) == ["chosen", "columns", "g", "row_ends", "s", "w"]
+    assert sorted(sparse) == ["alike", "chosen", "columns", "g", "row_ends", "s", "w"]
     np.testing.assert_array_equal(sparse["chosen"], dense["chosen"])
     pairs = weighted_pairs_of(sparse)
     np.testing.assert_array_equal(pairs.s.toarray(), dense["s"])
     np.testing.assert_array_equal(pairs.w.toarray(), dense["w"])
+    np.testing.assert_array_equal(pairs.alike, dense["alike"][:, dense["w"] > 0])
     assert pairs.g == dense["g"]
 
 

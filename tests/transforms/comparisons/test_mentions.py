@@ -18,6 +18,7 @@ from hushrank.transforms.comparisons.mentions import (
     NameWeightsFn,
     mentions_of_blob,
     mentions_of_rows,
+    rows_of_lists,
 )
 
 HASH = KeyedHash(bytes(range(32)))
@@ -98,6 +99,15 @@ def test_a_person_shares_weight_among_distinct_names(coded):
     people = {"a": ["tea", "TEA", " tea"], "b": ["tea", "mate", "tea"], "c": []}
     half = math.isqrt(ONE**2 // 2)
     assert weights(mentions(people, coded=coded), 20) == {"tea": ONE + half, "mate": half}
+
+
+def test_lists_of_names_are_mentions_of_their_person():
+    lists = [["tea", "TEA", "mate"], None, ["tea"], []]
+    column = pa.array(lists, pa.list_(pa.string()))
+    batch = pa.RecordBatch.from_pydict({"user": ["a", "a", "b", None], "named": column})
+    found = mentions_of_rows(rows_of_lists(batch, "user", "named"), "user", ["named"], RULES, HASH)
+    half = math.isqrt(ONE**2 // 2)
+    assert weights(found, 20) == {"tea": ONE + half, "mate": half}
 
 
 def test_rows_of_nobody_and_cells_without_a_name_are_left_out():

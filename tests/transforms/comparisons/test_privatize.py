@@ -106,15 +106,16 @@ def test_sums_are_the_same_for_every_way_of_merging(randomisation):
         rng.integers(0, 2, m).astype(np.uint8),
         rng.uniform(0.1, 4, m),
     )
-    weighing = Weighing(1.5, EpsilonBins(0.1, 4, 1.5))
-    whole = sums_of(rows, randomisation, N_ITEMS, 1.5)
+    chosen = randomisation is Randomisation.WEIGHTED  # only then epsilons are counted
+    weighing = Weighing(1.5, EpsilonBins(0.1, 4, 1.5) if chosen else None)
+    whole = sums_of(rows, randomisation, N_ITEMS, weighing)
     combine = PrivatePairsFn(randomisation, N_ITEMS, weighing)
     parts = []
     for share in np.array_split(rng.permutation(m), 7):
         part = PrivateAnswers(rows.cell[share], rows.value[share], rows.epsilon[share], 3)
         parts.append(combine.add_input(combine.create_accumulator(), part))
     merged = combine.extract_output(combine.merge_accumulators(parts))
-    np.testing.assert_array_equal([merged.s, merged.w], whole)
+    np.testing.assert_array_equal([merged.s, merged.w, *merged.alike[: len(whole) - 2]], whole)
     assert merged.g == 21
     np.testing.assert_array_equal(merged.chosen, weighing.chosen(rows.epsilon))
     sparse = SparsePrivatePairsFn(randomisation, N_ITEMS, weighing)
@@ -127,12 +128,15 @@ def test_sums_are_the_same_for_every_way_of_merging(randomisation):
     ]
     parts.append(sparse.create_accumulator())
     few = sparse.extract_output(sparse.merge_accumulators(parts))
-    np.testing.assert_array_equal([few.s.toarray(), few.w.toarray()], whole)
+    np.testing.assert_array_equal([few.s.toarray(), few.w.toarray()], whole[:2])
+    np.testing.assert_array_equal(few.table()[2], merged.table()[2])
     assert few.g == 15
     again = weighted_pairs_of(few.arrays())
     np.testing.assert_array_equal(again.chosen, merged.chosen)
     assert again.sparse
     np.testing.assert_array_equal(again.s.toarray(), whole[0])
+    np.testing.assert_array_equal(again.alike, few.alike)
+    np.testing.assert_array_equal(weighted_pairs_of(merged.arrays()).alike, merged.alike)
     for one, other in zip(again.pair_values(), merged.pair_values(), strict=True):
         np.testing.assert_array_equal(one.toarray(), other)
 

@@ -13,9 +13,9 @@ from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import EpsilonSource
-from hushrank.transforms.rankings.best_worst import encode_best_worst
+from hushrank.transforms.rankings.best_worst import encode_best_worst, rows_of_sets
 from hushrank.transforms.rankings.count_rankings import break_ties, random_coins
-from hushrank.transforms.rankings.ranking_columns import BestWorstColumns
+from hushrank.transforms.rankings.ranking_columns import BestWorstColumns, ItemSet
 from hushrank.transforms.rankings.rankings import Rankings
 
 ITEMS = ("ants", "bees", "cats", "dogs", "eels")
@@ -123,3 +123,55 @@ def test_with_coins_it_is_a_ranking_of_the_items_shown_and_all_orders_are_as_lik
     counts = np.array([*Counter(map(tuple, orders[:, 1:-1].tolist())).values()])
     assert len(counts) == 6
     assert ((counts - 500) ** 2 / 500).sum() < 25.7
+
+
+SETS = BestWorstColumns.of_sets(
+    (
+        ItemSet(best="b1", worst="w1", shown=("s1", "s2", "s3")),
+        ItemSet(best="b2", worst="w2", items=("dogs", "ants")),
+    ),
+    user="who",
+)
+
+
+def rows_with_two_sets(*rows: tuple[object, ...]) -> pa.RecordBatch:
+    names = ("who", "b1", "w1", "s1", "s2", "s3", "b2", "w2", "team")
+    cells = zip(*rows, strict=True)
+    made = {n: pa.array(list(c)) for n, c in zip(names, cells, strict=True)}
+    return rows_of_sets(pa.record_batch(made), SETS)
+
+
+def test_a_row_of_several_sets_is_a_row_for_each_set_that_was_answered():
+    made = rows_with_two_sets(
+        ("p", "cats", " ants", "cats", "bees", "ants", "dogs", "ants", "red"),
+        ("q", "", None, "cats", "bees", "ants", "ants", "dogs", "blue"),
+        ("r", "NA", "", "cats", "bees", "ants", None, "", "red"),
+    )
+    assert made["who"].to_pylist() == ["p", "p", "q"]
+    assert made["team"].to_pylist() == ["red", "red", "blue"]
+    found = encode_best_worst(made, SETS, Catalogue(ITEMS), ONE, None, None, 3)
+    assert found.rejects is None
+    assert groups_of(found.rows) == [
+        [{"cats"}, {"bees"}, {"ants"}],
+        [{"dogs"}, {"ants"}],
+        [{"ants"}, {"dogs"}],
+    ]
+
+
+def test_a_set_without_a_best_or_a_worst_is_set_aside_and_not_the_others_of_its_row():
+    made = rows_with_two_sets(("p", "cats", None, "cats", "bees", "ants", "dogs", "ants", "red"))
+    found = encode_best_worst(made, SETS, Catalogue(ITEMS), ONE, None, None, 3)
+    assert len(found.rows) == 1
+    assert found.rejects is not None
+    assert "no best or no worst" in found.rejects["reason"][0].as_py()
+
+
+@pytest.mark.parametrize("codes", [[2, 0, None], [2.0, 0.0, None]])
+def test_numbers_of_items_mean_the_same_where_a_gap_made_floats_of_them(codes: list[object]):
+    two = BestWorstColumns.of_sets(
+        tuple(ItemSet(best=f"b{k}", worst=f"w{k}", items=("ants", "cats")) for k in (1, 2))
+    )
+    cells = {"b1": codes, "w1": [0, 2, None], "b2": [None] * 3, "w2": [None] * 3}
+    made = rows_of_sets(pa.RecordBatch.from_pydict(cells), two)
+    found = encode_best_worst(made, two, Catalogue(ITEMS), ONE, None, None, 2)
+    assert groups_of(found.rows) == [[{"cats"}, {"ants"}], [{"ants"}, {"cats"}]]

@@ -52,6 +52,15 @@ def local(survey):
     )
 
 
+@pytest.mark.parametrize("source", ["epsilon_range", "epsilon_levels"])
+def test_a_job_whose_people_choose_their_epsilon_can_be_planned(survey, command, source):
+    own = {"unit": "local", source: [0.5, 4.0]}
+    local(survey).set(privacy=own, input__columns__epsilon="epsilon")
+    code, printed = command("plan", survey.config, "--people", 500)
+    assert code == 0, printed
+    assert "everybody chooses the same epsilon" in " ".join(printed.split())
+
+
 def public(survey):
     stated = {"privacy__public_graph": True, "privacy__public_graph_statement": "all were asked"}
     return survey.set(method="noisy-pairs", input__ties="split", **stated)
