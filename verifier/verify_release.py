@@ -979,7 +979,7 @@ def is_told_lead(certificate: Document, release: Document) -> bool:
     without weights."""
     named = [each["by"] for each in release.get("robustness") or ()]
     alone = release.get("stream") is None and not is_weighted(certificate)
-    counted = release["released"]["kind"] in LEADS and release["informative"]
+    counted = release["released"]["kind"] in {*LEADS, "outcome-counts"} and release["informative"]
     return bool(named) and len({*named}) == len(named) and alone and counted
 
 
@@ -3029,9 +3029,8 @@ def tail_is_rare(tail: Fraction, delta: Fraction, found: Document, items: int) -
 
     low, high = 0.0, 40.0
     for _ in range(200):  # the best point needs no proof: the bound holds at each
-        point = (low + high) / 2
-        rare = sum(math.erfc(point * float(each) / 2**0.5) / 2 for each in stretches)
-        low, high = (point, high) if rare > float(delta) else (low, point)
+        rare = sum(math.erfc((low + high) / 8**0.5 * float(each)) / 2 for each in stretches)
+        low, high = ((low + high) / 2, high) if rare > float(delta) else (low, (low + high) / 2)
     return bool(shortfall(Fraction(high)) <= tail / (found["terms"] * term[1]))
 
 
@@ -4096,23 +4095,18 @@ def check_scores(release: Document, say: Findings, groups: int) -> None:
         if release["scale"] == "elo":
             drawn = {item: 1000 + 400 / math.log(10) * each for item, each in drawn.items()}
     elif kind == "win-counts" and not release.get("groups"):
-        total = sum(released["wins"].values()) or math.nan
-        drawn = {i: 50 * len(ranking) * w / total for i, w in released["wins"].items()}
+        drawn = win_shares(released["wins"])
     elif kind == "precinct-counts" and release.get("precincts"):
         totals = (max(each, 0.0) for each in precinct_totals(release)[0])
         drawn = dict(zip(released["items"], totals, strict=True))
     text = "release.json: the items that are ranked are not those whose numbers were drawn"
     say.check(told is None or sorted(told) == sorted(line["item"] for line in ranking), wrong=text)
-    say.check(
-        kind != "scores-and-effects"
-        or [*released["effects"]] == [each["name"] for each in release["effects"]],
-        wrong="release.json: the effects that are shown are not those that were drawn",
-    )
+    names = [each["name"] for each in release.get("effects") or ()]
+    shown_ones = kind != "scores-and-effects" or [*released["effects"]] == names
+    say.check(shown_ones, wrong="release.json: the effects shown are not those that were drawn")
     check_elections(release, say, groups)
-    text = "release.json: the best items are not those that were drawn"
-    say.check(
-        kind != "top-list" or sorted(released["items"]) == sorted(release["top_k"]), wrong=text
-    )
+    best = kind != "top-list" or sorted(released["items"]) == sorted(release["top_k"])
+    say.check(best, wrong="release.json: the best items are not those that were drawn")
     if not drawn or not release["informative"]:
         say.open("that the scores follow from what was drawn: computing them takes a solver")
         return
@@ -4126,6 +4120,19 @@ def check_scores(release: Document, say: Findings, groups: int) -> None:
         "the scores follow from the numbers that were drawn",
         f"release.json: scores of {', '.join(wrong[:3])} do not follow from what was drawn",
     )
+
+
+def win_shares(wins: dict[str, float]) -> dict[str, float]:
+    """Share of its comparisons that each item won, in percent; where noise takes one out of 0 to
+    100 %, the nearest shares with the same sum: all are moved alike, and then cut."""
+    n, total, shift = len(wins), sum(wins.values()) or math.nan, 0.0
+    for _ in range(1000):
+        cut = {i: min(max(50 * n * won / total - shift, 0.0), 100.0) for i, won in wins.items()}
+        more = sum(cut.values()) / n - 50
+        if abs(more) < 1e-10:
+            break
+        shift += more
+    return cut
 
 
 def adds_up(line: Document) -> bool:
@@ -4222,15 +4229,16 @@ def check_robustness(release: Document, say: Findings, groups: int) -> None:
     if told is None:
         return
     kind = release["released"]["kind"]
-    by, draws = LEADS[kind]
-    known = {by: "certificate", "scores": "estimate" if kind == "pair-counts" else ""}
+    by, draws = LEADS.get(kind, ("scores", 0))
+    scores = "estimate" if kind in ("pair-counts", "outcome-counts") else ""
+    known = {by: "certificate", "scores": scores}
     one = privacy["noise_variance"] or 0.0
-    if "laplace" in privacy["mechanism"]:  # discrete noise has tails as long, but less variance
+    if one and "laplace" in privacy["mechanism"]:  # tails as long, but less variance; 0: no noise
         one = 2 * privacy["noise_scale"] ** 2
     for each in told:
         fits = known.get(each["by"]) == each["kind"] and each["first"] == first["item"]
         fits = fits and 1 <= each["replaced"] <= each["changed"]
-        if each["by"] == by and fits:
+        if each["by"] == by and draws and fits:
             fits = holds_lead(release, each, groups * draws * one, draws)
         elif fits:
             fits = each["bound"] is None and each["noise_allowance"] is None
@@ -4304,10 +4312,9 @@ def far(tail: float, draws: int, gaussian: bool) -> float:
     ]
     low, high = 0.0, 100.0
     for _ in range(60):
-        middle = (low + high) / 2
-        t = middle * math.sqrt(2 * draws)
+        t = (low + high) / 2 * math.sqrt(2 * draws)
         over = math.exp(-t) * sum(term * t**j for j, term in enumerate(terms))
-        low, high = (middle, high) if over > tail else (low, middle)
+        low, high = ((low + high) / 2, high) if over > tail else (low, (low + high) / 2)
     return high
 
 
@@ -4368,13 +4375,16 @@ def check_errors(release: Document, say: Findings) -> None:
         "errors: scores lie near their centres, and intervals are not much wider",
         f"release.json: errors: too small for score or interval of {', '.join(far[:3])}",
     )
-    unsure = []
-    for above, line in enumerate(release["ranking"]):
+    unsure, ranking = [], release["ranking"]
+    # A score without an end comes of a fit that goes on for ever, whose errors are of any size.
+    ends = [math.isfinite(float(line["high"]) - float(line["low"])) for line in ranking]
+    for above, line in enumerate(ranking):
         for below in lines_in(line.get("surely_above") or ""):
             one, other = sorted((above, below))
             variance = rows[one][-1] + rows[other][-1] - 2 * rows[other][one]
-            if centre[above] - centre[below] < SURE * math.sqrt(max(variance, 0)):
-                unsure.append(f"{line['item']} and {release['ranking'][below]['item']}")
+            apart = centre[above] - centre[below] >= SURE * math.sqrt(max(variance, 0))
+            if ends[above] and ends[below] and not apart:
+                unsure.append(f"{line['item']} and {ranking[below]['item']}")
     say.check(
         not unsure,
         "errors: items in a sure order lie apart by their errors",

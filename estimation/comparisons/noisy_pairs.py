@@ -72,10 +72,11 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.alike_answers import answers_as_one
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.matrices import PairCounts
-from hushrank.estimation.common.pooling import Evidence, EvidenceAt, answers_as_one
+from hushrank.estimation.common.pooling import Evidence, EvidenceAt
 from hushrank.estimation.common.uncertainty import quantile
 from hushrank.estimation.comparisons.pairs_by_chance import ChanceEvidence, fit_pairs_by_chance
 from hushrank.estimation.comparisons.planning import Exposures

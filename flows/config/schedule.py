@@ -368,7 +368,12 @@ class ScheduleConfig(Section):
 
 def selects_nights(paths: Sequence[str], schedule: ScheduleConfig) -> bool:
     """Whether a night's date decides which rows are ranked."""
-    return schedule.selects_rows() or any(_DATE.search(path) for path in paths)
+    return schedule.selects_rows() or any(map(names_night, paths))
+
+
+def names_night(path: object) -> bool:
+    """Whether a path holds a date that a night fills in."""
+    return _DATE.search(str(path)) is not None
 
 
 def path_on(path: str, night: date) -> str:
@@ -391,12 +396,19 @@ def reads(paths: Sequence[str], file: str, night: date) -> bool:
     return any(pattern.fullmatch(each) for pattern in patterns for each in above)
 
 
+def date_problem(path: str) -> str:
+    """Rule that the date in a path breaks; empty: none."""
+    if "{date" not in path or names_night(path):
+        return ""
+    return f"{path}: write {{date}}, or for example {{date:%Y%m%d}}"
+
+
 def problems_of_paths(paths: Sequence[str]) -> Iterable[tuple[str, str]]:
     """Yield key and rule of each problem with the dates in input paths."""
     for path in paths:
-        if not _DATE.search(path):
-            if "{date" in path:
-                yield "paths", f"{path}: write {{date}}, or for example {{date:%Y%m%d}}"
+        if problem := date_problem(path):
+            yield "paths", problem
+        if not names_night(path):
             continue
         if len({path_on(path, day) for day in TELLING_DAYS}) < len(TELLING_DAYS):
             yield (

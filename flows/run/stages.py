@@ -316,9 +316,10 @@ class SingleRelease:
         account = job.ledger.known().account if job.safe else None
         with told_as_input():
             inputs = meant_by(job.contents, job.files), meant_by(job.contents, job.tables)
-            hashes = job.config.job_hashes
+            hashes, items = job.config.job_hashes, job.config.items.of_night()
             text, *earlier = (
-                described(each, *inputs, night=job.night, seed=job.seed) for each in hashes
+                described(each, *inputs, night=job.night, seed=job.seed, items=items)
+                for each in hashes
             )
         if account is None:
             return job.key.tag(Named.RELEASE, text)

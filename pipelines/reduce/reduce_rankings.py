@@ -133,6 +133,10 @@ class RankingsKind(Kind[ReduceRankings]):
         if epsilons.table is not None and self._table is None:
             self._table = read_epsilon_table(epsilons.table)
 
+    @property
+    def joins_parts(self) -> bool:
+        return False
+
     def encode(
         self, batch: pa.RecordBatch, place: int, split: Split | None
     ) -> Sifted[Rankings] | Sifted[Pieces] | Sifted[Private]:

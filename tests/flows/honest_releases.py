@@ -97,6 +97,13 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "counts of one row, groups, gaussian": ("noisy-counts, rho", {**ONE_ROW, "groups": GROUPS}),
     "counts, names": (COUNTS, {"privacy__names_per_person": 3, "privacy__look": 0.1}),
     "pairs, names": (PAIRS, NAMES),
+    "rankings, an item that all prefer": ("bradley-terry, user", {"privacy__epsilon": 20.0}),
+    "counts without noise": (COUNTS, {"privacy__epsilon": 1e5, "ledger__epsilon": 1e6}),
+    "scores without noise": (
+        "perturbed-mle",
+        {"privacy__epsilon": 1e5, "ledger__epsilon": 1e6},
+    ),
+    "public pairs, a clear lead": ("noisy-pairs, public", {"privacy__epsilon": 20.0}),
     "win-loss, names, added": (LOSSES, {**ADDED, **NAMES}),
     "counts, heavy users, names": ("noisy-counts, gaussian", {**HEAVY, **NAMES}),
     "spectral, names": ("spectral", {**NAMES, "privacy__look": 0.1}),

@@ -10,10 +10,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hushrank.estimation.common.matrices import WinCounts
 from hushrank.estimation.common.uncertainty import quantile
+from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.privacy.accounting import Spend, composed_epsilon, decimal_value, epsilon_of, rho_for
 from hushrank.privacy.best_encoder import best_encoder
 from hushrank.privacy.filters import Rule, adaptive_total
@@ -455,6 +457,17 @@ def test_differences_between_groups_claim_no_more_than_their_errors_allow(kind, 
     assert not passes(0.4, "A", True)  # sure alone, at 2 errors; Bonferroni needs 3.1
     if kind is NoiseKind.GAUSSIAN or share == 0:
         assert not passes(of_all - 1e-4, "A", True)
+
+
+@FEW
+@given(st.lists(st.integers(-200, 5000), min_size=2, max_size=12))
+def test_shares_are_cut_where_noise_takes_them_out_of_their_range(wins):
+    """An item that nobody prefers has less than no wins in half of all releases."""
+    counts = WinCounts(np.array(wins), confidential=False)
+    found = rank_by_win_counts(counts, NoiseLaw(NoiseKind.LAPLACE, 0.0))
+    assume(found.informative)
+    shares = verifier.win_shares({f"{place}": won for place, won in enumerate(wins)})
+    assert [*shares.values()] == pytest.approx(100 * (found.scores + 0.5), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("draws", [1, 2, 3, 8, 21])

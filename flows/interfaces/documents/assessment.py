@@ -57,7 +57,8 @@ _USES = {
 _CONTENTS = {  # of places whose key says too little
     "output": "releases, which are made to be published",
     "confidential": "exact counts while a run lasts, rows that were set aside, stored noise",
-    "ledger.path": "what each release cost; no answer and no name of a person",
+    "ledger.path": "what each release cost, and the account that ran it, which may be an e-mail"
+    " address of staff; no answer, and nobody who answered",
 }
 _RISKS = (
     (

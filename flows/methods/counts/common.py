@@ -20,7 +20,7 @@ g + 1. Counts of each set of groups that may occur would cost no more than one g
 
 Calibration, draw and ranking of methods on counts where rows have weights.
 
-`privacy.row_weights` has the bound, and `estimation.common.pooling` says what the sum of
+`privacy.row_weights` has the bound, and `estimation.common.alike_answers` says what the sum of
 squared weights is for.
 
 Methods on counts, night by night under one budget: `privacy.stream` for a configuration.
@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.alike_answers import effective_units
 from hushrank.estimation.common.central_noise import (
     Calibration,
     calibrate_weighted,
@@ -44,7 +45,7 @@ from hushrank.estimation.common.central_noise import (
 )
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.matrices import integers_of
-from hushrank.estimation.common.pooling import EvidenceAt, effective_units, pool
+from hushrank.estimation.common.pooling import EvidenceAt, pool
 from hushrank.estimation.common.score_change import window_totals
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig

@@ -95,7 +95,8 @@ def test_a_run_that_finds_names_may_be_struck_at_many_operations(struck):
 
 
 @pytest.mark.slow
-def test_a_run_whose_parcels_wait_may_be_struck_at_many_operations(struck):
+def test_a_count_whose_parcels_wait_may_be_struck_at_every_operation_by_everything(struck):
+    """All operations between the reservation and the draw, some 55; of the others every 47th."""
     assert struck([RESUMING], 47).keys() >= {"reserved", "cancelled", "drawn"}
 
 
