@@ -43,6 +43,12 @@ rest of the derivation only uses that cells are >= 0. Hence groups cost a stream
 either adjacency: its bound under `replace-one` lets nothing cancel between X and X' as it is. It
 would be G times as large in squares if the bounds were enforced in each of G groups.
 
+Groups that overlap. Where a row counts in up to g groups and once in the whole, which has cells of
+its own, a kept night moves all cells together by u >= 0 with |u|_1 <= (g + 1) D1 and |u|_2^2 <=
+(g + 1) D2 (`Sensitivity.in_groups`). The derivation needs no more of a night than that. So both
+bounds are g + 1 times as large, under either adjacency, and no less: a person whose rows are in the
+same g groups on all kept nights moves each of them, and the whole, as without groups.
+
 Rows in place of nights (`RowTerms`, for counts of ordered pairs of items). At most B of a person's
 rows count in the whole stream, and rows on the same two items at most once in any b nights, which
 the person's own rows and the public terms decide alone (`transforms.streams.row_meter`). A row
@@ -63,6 +69,9 @@ The proof needs that one row touches no cell of another pair. Counts of wins by 
 that: of 3 nights and 2 bands, A beats B on the first and A beats C on the second moves the cell of
 A twice, and |C X|_2^2 = 3.5 although B |c|_2^2 = 2.5. So rows are metered for pairs of items alone.
 With groups the same two items are one pair in all groups together, which is stricter than needed.
+Where groups overlap, a row moves the cells of its two items in up to g groups and in the whole, by
+(g + 1) D1 and (g + 1) D2 in all. Rows that move the same cell, of whichever group, are on the same
+two items still, so products with s /= t stay 0 and both bounds grow by the factor g + 1.
 
 Squares in place of nights (`SquareTerms`, for wins and losses of each item). A person's nights that
 count are at least b apart, as above, but may have different numbers of rows l_t: on distinct pairs,

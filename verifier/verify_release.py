@@ -538,7 +538,7 @@ def sizes_of(release: Document, certificate: Document) -> Sizes:
         of["pairs_of_effects"] = q * (q + 1) // 2 - (release["effects"][0]["scale"] is None)
     if told is not None:
         cells = CELLS_OF_NIGHT.get(kind, n) * n
-        of["drawn"] = cells * max(1, len(domain["groups"]) + domain["other_rows"])
+        of["drawn"] = cells * bundle_of(certificate).groups
         of["shown"] = min(told["window"] or told["number"], told["number"])
     numbers = ("epsilon", "noise_scale", "sensitivity_l1")
     scales = {f"information_{name}_{number}" for name in SUMS for number in numbers}
@@ -983,13 +983,13 @@ def is_told_lead(certificate: Document, release: Document) -> bool:
     return bool(named) and len({*named}) == len(named) and alone and counted
 
 
-OVERLAPPING = ("win-counts", "win-loss-counts", "pair-counts", "tie-counts")
+APART = {"point-totals", "sheet-totals", "precinct-counts", "scores-and-effects"}  # no overlap
 
 
 def check_extras(certificate: Document, release: Document) -> None:
     """That no part of a release stands beside numbers that it cannot be made of."""
     kind, domain = release["released"]["kind"], certificate["domain"]
-    if domain["bounds"].get("groups_per_answer") and kind not in OVERLAPPING:
+    if domain["bounds"].get("groups_per_answer") and kind not in GROUPED - APART:
         raise Wrong(f"{kind} have no groups that overlap, and the certificate states some")
     grouped = kind in GROUPED and not is_weighted(certificate)
     for name, found, made_of_it in (
@@ -1943,7 +1943,8 @@ def numbers_of_night(certificate: Document, release: Document, law: Document) ->
     if number == 1 or (told["window"] == 1 and len(told["coefficients"]) == 1):
         n, groups = certificate["domain"]["items"], bundle_of(certificate).groups
         cells = len(told["noisy"]) // groups
-        sums = [sum(told["noisy"][at::cells]) / told["coefficients"][0] for at in range(cells)]
+        whole = told["noisy"][-cells:] if bundle_of(certificate).most else told["noisy"]
+        sums = [sum(whole[at::cells]) / told["coefficients"][0] for at in range(cells)]
         wins, losses = shown["wins"], shown.get("losses", {})
         listed = [*itertools.chain(*wins)] if kind == "pair-counts" else [*wins.values()]
         listed += losses.values()
@@ -2330,6 +2331,10 @@ class Bundle:
         """The most of these fits that a row takes part in."""
         return min(self.fits, 2)
 
+    def shared(self, norms: Norms) -> Norms:
+        """Norms where a row adds to `most` groups and to the whole, from those of one group."""
+        return (self.most + 1) * norms[0], (self.most + 1) * norms[1]
+
     def most_rows(self, items: int | None = None) -> int:
         """Rows within all of these bounds together, among so many of the items; None: all."""
         n = self.items if items is None else items
@@ -2342,8 +2347,8 @@ def bundle_of(certificate: Document) -> Bundle:
     guarantee, domain = certificate["guarantee"], certificate["domain"]
     bounds, unit = domain["bounds"], guarantee["unit"]
     overlap = bounds.get("groups_per_answer") or 0
-    if overlap > len(domain["groups"]) or (overlap and domain["stream"]):
-        raise Wrong("an answer counts in more groups than there are, or in several on many nights")
+    if overlap > len(domain["groups"]):
+        raise Wrong("an answer counts in more groups than there are")
     if unit == "user" and bounds["max_contributions"] is None:
         raise Wrong("nothing bounds the rows of a person: max_contributions is missing")
     return Bundle(
@@ -2532,12 +2537,11 @@ def norms_add_up(
     return known and counts(b)[place] == 2 * counts(replace(b, sides=1))[place]
 
 
-def rankings(
-    most: int, sides: int, k: int, n: int, weights: Mapping[str, int], groups: int = 1
-) -> Norms:
-    """Weighted parts of at most `most` lists of k items, above all others of n. A norm is convex,
-    so it is largest at a corner: `most` lists appear, or as many of opposite nets replace them; or,
-    where groups are counted apart, lists of one group go and as many of another one appear."""
+def rankings(b: Bundle, k: int, n: int, weights: Mapping[str, int]) -> Norms:
+    """Weighted parts of at most L lists of k items, above all others of n. A norm is convex, so it
+    is largest at a corner: L lists appear, or as many of opposite nets replace them, in other
+    groups where these are counted apart, and where they overlap in some of the same."""
+    most, sides, groups, overlap = b.rows, b.sides, b.groups, b.most
     if not 2 <= k <= n or most < 1 or not weights or min(weights.values()) < 1:
         raise Wrong("rankings need two items, one list and weights of at least 1")
     told = math.comb(n, 2) - math.comb(n - k, 2)
@@ -2554,11 +2558,12 @@ def rankings(
     for level in LEVELS:  # one cell, or another one
         comes[level], changes[level] = (1, 1), (2, 2)
     moved = {part: most * weight for part, weight in weights.items()}
-    if sides == 2 and groups > 1:
-        comes = {part: (2 * l1, 2 * l2_squared) for part, (l1, l2_squared) in comes.items()}
-    corners = (comes, changes)[:sides]
-    l1 = max(sum(w * each[part][0] for part, w in moved.items()) for each in corners)
-    return l1, max(sum(w * w * each[part][1] for part, w in moved.items()) for each in corners)
+    corners = [(0, overlap + 1 if overlap or sides == 1 or groups == 1 else 2)]
+    turned = range(overlap + 1 if sides == 2 else 0)  # groups in which lists replace others
+    corners += [(c + 1, min(2 * (overlap - c), groups - 1 - c)) for c in turned]
+    l1, gone1 = (sum(w * each[part][0] for part, w in moved.items()) for each in (changes, comes))
+    l2, gone2 = (sum(w * w * each[p][1] for p, w in moved.items()) for each in (changes, comes))
+    return max(x * l1 + y * gone1 for x, y in corners), max(x * l2 + y * gone2 for x, y in corners)
 
 
 def measurements(rows: int, sides: int, items: int, edges: int | None, degree: int | None) -> Norms:
@@ -2694,9 +2699,8 @@ def count_norms(
     heavy = b.weight * (UNIT if derivation == "weighted_sensitivity" else 1)
     if released.get("row_weight", heavy) != heavy and "look" not in derivation:
         raise Wrong(f"a row adds {released['row_weight']} to what was published, not {heavy}")
-    if derivation in PLAIN:  # a row adds to so many groups, and to the whole
-        l1, l2_squared = PLAIN[derivation](b)
-        return (b.most + 1) * l1, (b.most + 1) * l2_squared
+    if derivation in PLAIN:
+        return b.shared(PLAIN[derivation](b))
     if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one, and of
         return (b.sides + counts_items(release),) * 2  # a third one, to which it adds one at most
     if derivation in QUERIES:
@@ -2704,7 +2708,8 @@ def count_norms(
     if derivation == OF_NAMES:  # d names of a person add 2^20 / sqrt(d) to each, rounded down
         return b.sides * inputs["c"] * math.isqrt(2**40 // inputs["c"]), b.sides * 2**40
     if derivation == "stream_sensitivity":
-        return stream_norms(b, inputs["coefficients"], certificate["domain"]["stream"], release)
+        nights = certificate["domain"]["stream"]
+        return b.shared(stream_norms(b, inputs["coefficients"], nights, release))
     if derivation == "weighted_sensitivity":
         most = round(fraction(bounds["max_weight"] or 1) * UNIT)
         laplace, by_weights = draw["law"]["kind"] == "laplace", bounds["bounding"] == "weights"
@@ -2719,7 +2724,7 @@ def count_norms(
         longest = release["privacy"]["parameters"]["longest_ranking"]
         weights = {part: inputs[part] for part in RANKED_PARTS if inputs.get(part)}
         apart = 1 if released["kind"] == "precinct-counts" else b.groups
-        return rankings(b.rows, b.sides, longest, inputs.get("n", longest), weights, apart)
+        return rankings(replace(b, groups=apart), longest, inputs.get("n", longest), weights)
     if derivation in OF_TESTS:
         return OF_TESTS[derivation](b, released)
     if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64
@@ -2792,7 +2797,7 @@ def alone_delta(draw: Document) -> Fraction:
 def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundle) -> Document:
     """The integers that a sensitivity has to start from, by the names that its formula uses."""
     derivation, released = derivation_of(draw), release["released"]
-    law, terms = draw.get("law"), certificate["domain"]["stream"]
+    law, terms, told = draw.get("law"), certificate["domain"]["stream"], release.get("stream") or {}
     of_unit: Document = {"n": b.items, "L": b.rows, "c": b.cap or b.rows, "sides": b.sides}
     of_unit["distinct"] = int(b.distinct)
     counted = {**of_unit, "row_weight": b.weight, "groups": b.groups, **overlap_of(b)}
@@ -2806,8 +2811,8 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     if derivation == "weighted_sensitivity":
         return counted | inputs_of_weights(law, certificate["domain"]["bounds"], b, PLAIN[named])
     if derivation == "stream_sensitivity" and terms.get("participation"):
-        own = {k: v for k, v in terms["participation"].items() if k in METERS} | {"both": b.sides}
-        return {**own, "row_weight": b.weight, "coefficients": release["stream"]["coefficients"]}
+        own = {k: v for k, v in terms["participation"].items() if k in METERS} | overlap_of(b)
+        return own | {"row_weight": b.weight, "both": b.sides, "coefficients": told["coefficients"]}
     if derivation == "stream_sensitivity":
         own = {name: terms[name] for name in ("nights", "participations", "gap")}
         own |= {"sides": 1, "both": b.sides, "groups": 1}
@@ -2826,7 +2831,7 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
             return {"L": b.rows, "sides": b.sides, **levels}
         parts = dict.fromkeys(NAMED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
         if b.groups > 1 or "groups" in draw["inputs"]:  # earlier versions had no groups of these
-            parts["groups"] = b.groups
+            parts |= {"groups": b.groups, **overlap_of(b)}
         longest = release["privacy"]["parameters"]["longest_ranking"]
         return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
     if derivation == "gradient_sensitivity":
@@ -5476,7 +5481,7 @@ all_nights: all nights so far
 night_alone: the night alone
 : the last {window} nights
 [in_groups]
-groups: ~in a group, and {shown_of_all} in all groups together
+groups -overlap: ~in a group, and {shown_of_all} in all groups together
 :
 [end]
 longest: ; longer than {longest} items none counts.

@@ -226,12 +226,13 @@ class Problem:
     def solve(self, at: Point, tolerance: float) -> Point:
         """The penalised maximum likelihood near a point.
 
-        Raises:
-            ConvergenceError: the minimum was not reached.
+        Raises: ConvergenceError: the minimum was not reached.
         """
         loss, score = self.loss_and_scores(at)
         for _ in range(MOST_STEPS):
             scores, factors, slope = self.step(at, score)
+            if not slope < np.inf:  # where noise is next to nothing, as at epsilon 100
+                break
             if max(np.abs(scores).max(), np.abs(factors).max()) <= tolerance:
                 return at
             length = 1.0
@@ -245,7 +246,7 @@ class Problem:
             else:
                 return at  # the rest is rounding
             at, loss, score = there, loss_there, score_there
-        raise ConvergenceError(f"the fit of the noisy wins took more than {MOST_STEPS} steps")
+        raise ConvergenceError(f"the fit of the noisy wins found no end in {MOST_STEPS} steps")
 
 
 def known_of_scores(problem: Problem, at: Point) -> Floats:
@@ -406,8 +407,7 @@ def _estimate(problem: Problem, at: Point) -> Estimate:
 def _loosened(problem: Problem, at: Point) -> tuple[Problem, Point]:
     """The fit that intervals are made of, with the weaker penalty of the module's text.
 
-    Raises:
-        ConvergenceError: the minimum was not reached.
+    Raises: ConvergenceError: the minimum was not reached.
     """
     spread = problem.spread * float(np.sqrt(LOOSE * len(at.scores)))
     for _ in range(LOOSE_ROUNDS):

@@ -413,7 +413,7 @@ def _problems_of_its_rows(
 
 
 def _problems_of_grouped_rankings(
-    rankings: RankingsConfig, column: str | None, config: Sections
+    rankings: RankingsConfig, groups: GroupsConfig, config: Sections
 ) -> Problems:
     """Refuse rankings whose rows do not say once which group they are of, or that are private."""
     if config.privacy.unit is Unit.LOCAL:
@@ -438,8 +438,9 @@ def _problems_of_grouped_rankings(
     names = [name for role in many for name in taken.pop(role, ())] + [*taken.values()]
     if rankings.layout == "wide" and rankings.columns.items is None:
         names += config.items.catalogue.names
-    if column in names:
-        yield "groups.column", f"{column} is a column of the ranking already; name another"
+    key = "groups.column" if groups.columns is None else "groups.columns"
+    for column in sorted({*groups.read} & {*names}):
+        yield key, f"{column} is a column of the ranking already; name another"
 
 
 def _problems_of_ungrouped(config: Sections, methods: Methods) -> Problems:
@@ -485,29 +486,32 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
             f"at most {MOST_GROUPS} groups can be ranked, got {len(groups.values)}",
         )
     if groups.most is not None:
-        yield from _problems_of_overlap(config, groups)
+        yield from _problems_of_overlap(config, groups, methods)
     if isinstance(config.input, RankingsConfig):
-        yield from _problems_of_grouped_rankings(config.input, groups.column, config)
+        yield from _problems_of_grouped_rankings(config.input, groups, config)
         return
     for column in groups.read:
         yield from _problems_of_grouped_answers(config, column)
 
 
-def _problems_of_overlap(config: Sections, groups: GroupsConfig) -> Problems:
-    """Refuse groups that overlap where an answer is in one group, or a stream counts it."""
-    if not isinstance(config.input, InputConfig):
+def _problems_of_overlap(config: Sections, groups: GroupsConfig, methods: Methods) -> Problems:
+    """Refuse groups that overlap where an answer, or a person, is in one group."""
+    if isinstance(config.input, ResponsesConfig):
         yield (
             "groups.most",
-            f"is for comparisons; of kind: {config.input.kind} all rows of a person are in one"
-            " group. Remove it",
+            "is for comparisons and rankings: a test compares the difficulty of an item between"
+            " groups of people, which must not share people. Remove it, and run a job for each way"
+            " to group them, at a cost of its own",
         )
         return
-    if config.schedule.stream is not None:
+    if DISTRICTS in methods[config.method].reads:
         yield (
             "groups.most",
-            "does not go with schedule.stream, whose noise is for answers in one group; remove one"
-            " of the two",
+            f"not with method: {config.method}, where a ballot is cast in one place; remove it",
         )
+        return
+    if not isinstance(config.input, InputConfig):
+        return
     if config.input.columns.event is not None and config.privacy.unit is Unit.COMPARISON:
         yield (
             "groups.most",

@@ -88,6 +88,13 @@ class Formula:
     lines: tuple[str, ...]
     inputs: Inputs
 
+    def in_groups(self, most: int | None) -> Formula:
+        """Return the formula where a row counts in `most` groups and in the whole; None: this."""
+        if most is None:
+            return self
+        inputs: Inputs = {**self.inputs, "overlap": most}
+        return replace(self, lines=(*self.lines, *OVERLAPPING), inputs=inputs)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restated:
@@ -373,8 +380,10 @@ def noise_of_counts(
     n_items, calibration, params = mechanism.n_items, mechanism.calibration, mechanism.params
     row_weight = 1 if mechanism.ties is None else mechanism.ties.row_weight
     n_groups = 1 if mechanism.groups is None else len(mechanism.groups)
+    most = None if mechanism.groups is None else mechanism.groups.most
     if counted is not None and mechanism.stream is not None:
         formula = restated[0].of_nights(params, n_items, row_weight, mechanism.stream)
+        formula = formula.in_groups(most)
         entries = {Counted.WINS: 1, Counted.WIN_LOSS: 2}.get(counted, n_items) * n_items
         return count_noise(restated[0].what, entries, formula, calibration, Fraction(1, ONE))
     if counted is not None and mechanism.squares_divisor is not None:
@@ -386,9 +395,7 @@ def noise_of_counts(
     if own is None:
         return None
     formula = own.of_counts(params, n_items, row_weight, n_groups)
-    if mechanism.groups is not None and mechanism.groups.most is not None:
-        overlap: Inputs = {**formula.inputs, "overlap": mechanism.groups.most}
-        formula = replace(formula, lines=(*formula.lines, *OVERLAPPING), inputs=overlap)
+    formula = formula.in_groups(most)
     drawn = None if own.entries is None else n_groups * own.entries(n_items)
     if mechanism.asked is not None:
         drawn = 2 * len(mechanism.asked)

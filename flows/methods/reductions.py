@@ -110,9 +110,9 @@ class CountedMethod(PlannedMethod[B]):
         """
         ties = config.comparisons.ties
         if ties is Ties.MODEL:
-            return {"counts": _with_whole(_simulated_ties(survey, replicate), config)}
+            return {"counts": with_whole(_simulated_ties(survey, replicate), config)}
         if config.groups is not None:
-            wins = _with_whole(survey.grouped_wins(replicate) * ties.row_weight, config)
+            wins = with_whole(survey.grouped_wins(replicate) * ties.row_weight, config)
             return {"counts": wins.sum(axis=-1) if self.statistic is Statistic.WIN_COUNTS else wins}
         params, factors = config.privacy.params(), None
         if params.bounding is Bounding.WEIGHTS and self.counted is not None:
@@ -139,7 +139,7 @@ def _statistic(config: SurveyConfig, method: CountedMethod[B]) -> Statistic:
     return method.statistic if config.schedule.stream is None else method.statistic_of_nights
 
 
-def _with_whole(counts: NDArray[np.int64], config: SurveyConfig) -> NDArray[np.int64]:
+def with_whole(counts: NDArray[np.int64], config: SurveyConfig) -> NDArray[np.int64]:
     """Counts of simulated groups, and of the whole as one more if groups overlap.
 
     Each simulated answer is in one group, whatever `groups.most` allows.

@@ -91,11 +91,12 @@ class StreamRecord(Record):
         noise_variance: variance of each noisy number, times 2^40.
         shown_variance: variance of the noise in each count that this release shows, in units of
             `released`; with groups in each count of one group, of which those of the whole are
-            sums.
-        noisy: what was drawn for this night, times 2^20, group by group, item by item or row by
-            row; all that is shown is computed from these numbers of all nights so far.
-        answers: number of answers of each night that is shown, in all groups, the oldest first,
-            noise included; in units of `released`.
+            sums, or where groups overlap of the whole too.
+        noisy: what was drawn for this night, times 2^20, group by group (of groups that overlap
+            the whole is the last), item by item or row by row; all that is shown is computed from
+            these numbers of all nights so far.
+        answers: number of answers of each night that is shown, in all groups, each once, the oldest
+            first, noise included; in units of `released`.
     """
 
     stream: str

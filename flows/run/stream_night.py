@@ -209,6 +209,13 @@ class StreamNight:
             raise ValueError("a stream is one of counts")
         return method.statistic_of_nights
 
+    @property
+    def groups_overlap(self) -> bool:
+        """Whether an answer may be in several groups, so that the whole has cells of its own."""
+        mechanism = self.drawn_by.mechanism
+        groups = mechanism.groups if isinstance(mechanism, CountMechanism) else None
+        return groups is not None and groups.most is not None
+
     def drawn(self) -> released_files.Drawn | None:
         """Draw of the night, which is read once; None: nothing is drawn yet.
 
@@ -382,7 +389,8 @@ class StreamNight:
         """Return the released arrays of a drawn night: all of them are computed from its draw."""
         place, statistic = (self.folder, self.stream_id, self.number), self.statistic
         pairs = statistic is Statistic.PAIR_COUNTS
-        shown = shown_of(*place, self.stream, found, pairs=pairs)
+        overlap = self.groups_overlap
+        shown = shown_of(*place, self.stream, found, pairs=pairs, overlap=overlap)
         return Noisy(
             arrays=arrays_of(found, shown, self.number, self.stream, statistic.cells_of_a_row),
             drawn_by=self.drawn_by,

@@ -310,7 +310,7 @@ def _stream_noise(
         spread = f", spread over {stream.encoder.bands} nights with public weights,"
     deviation, shown = math.sqrt(law.variance) / ONE, stream.shown_law(terms.nights - 1)
     whole = ""
-    if mechanism.groups is not None:
+    if mechanism.groups is not None and mechanism.groups.most is None:
         of_all = number(math.sqrt(mechanism.shown_variance))
         whole = f" in a group, and {of_all} in all groups together"
     yield (

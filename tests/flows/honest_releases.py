@@ -294,6 +294,18 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {**BELOW, **LAPLACE, "method": "kemeny", "privacy__epsilon": 8.0},
     ),
     "trusted pairs, groups": ("precinct-table", {"method": "kemeny", "privacy__epsilon": 3.0}),
+    "trusted margins, groups that overlap": (
+        "precinct-table",
+        {"method": "kemeny", "input__unlisted": "below", "groups": {**OVERLAP, "most": 1}},
+    ),
+    "trusted sums, groups that overlap, names": (
+        "precinct-table",
+        {**NAMES, **LAPLACE, "method": "borda", "groups": {**OVERLAP, "others": "whole"}},
+    ),
+    "trusted places, groups that overlap": (
+        "precinct-table",
+        {**ADDED, "method": "footrule", "groups": OVERLAP},
+    ),
     "trusted sums, groups": (
         "precinct-table",
         {"method": "borda", "groups__others": "whole", "privacy__max_contributions": 2},
@@ -436,6 +448,16 @@ STREAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "stream of wins and losses": ("win-loss, gaussian", {"groups": GROUPS}, STREAM),
     "stream of groups": ("noisy-counts, rho", {"groups": GROUPS}, STREAM),
+    "stream of groups that overlap": (
+        "noisy-counts, rho",
+        {"groups": {**OVERLAP, "others": "whole"}},
+        STREAM,
+    ),
+    "stream of metered rows, groups that overlap, names": (
+        PAIRS,
+        {**NAMES, **SPLIT, "groups": {**OVERLAP, "most": 1}},
+        METERED,
+    ),
 }
 NIGHTLY = "counts of a night"
 OFFICER = "terms of an officer"

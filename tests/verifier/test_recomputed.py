@@ -7,6 +7,7 @@ import re
 import time
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -132,6 +133,22 @@ def test_sensitivity_of_weighted_rows(adjacency, rows, items, counted, by_weight
     assert ours == (norms(found.whole), found.divisor)
 
 
+def lists_of(rows: int, sides: int, groups: int, overlap: int) -> Any:
+    """Rankings of one person, as the verifier takes them."""
+    bounds = {"items": 2, "rows": rows, "cap": None, "distinct": False, "weight": 1}
+    return verifier.Bundle(**bounds, sides=sides, groups=groups, most=overlap)
+
+
+SHARED = [
+    (1, 0),
+    (2, 0),
+    (3, 1),
+    (3, 2),
+    (6, 2),
+    (9, 4),
+]  # groups, and those of a list that overlap
+
+
 @FEW
 @given(
     st.sampled_from(Adjacency),
@@ -152,9 +169,10 @@ def test_sensitivity_of_rankings(adjacency, lists, longest, part, noise):
     sides = 1 if adjacency is Adjacency.ADD_REMOVE else 2
     for weights in (spread_weights(params, part, longest), {part: 1}, {Part.PLACES: 3}):
         named = {str(name): weight for name, weight in weights.items()}
-        for groups in (1, 2):
-            found = norms(ranking_sensitivity(params, longest, weights, groups))
-            assert verifier.rankings(lists, sides, longest, longest, named, groups) == found
+        for groups, overlap in SHARED:
+            found = norms(ranking_sensitivity(params, longest, weights, groups, overlap or None))
+            bundle = lists_of(lists, sides, groups, overlap)
+            assert verifier.rankings(bundle, longest, longest, named) == found
 
 
 @FEW
@@ -180,9 +198,11 @@ def test_sensitivity_of_rankings_above_all_others(adjacency, lists, longest, mor
     margins = margin_weights(params, longest, below=n)
     for weights in (spread, {part: 1}, {Part.PLACES: 3}, margins):
         named = {str(name): weight for name, weight in weights.items()}
-        for groups in (1, 2):
-            found = norms(ranking_below_sensitivity(params, longest, weights, n, groups))
-            assert verifier.rankings(lists, sides, longest, n, named, groups) == found
+        for groups, overlap in SHARED:
+            shared = (groups, overlap or None)
+            found = norms(ranking_below_sensitivity(params, longest, weights, n, *shared))
+            bundle = lists_of(lists, sides, groups, overlap)
+            assert verifier.rankings(bundle, longest, n, named) == found
 
 
 @FEW

@@ -12,6 +12,7 @@ from rich.table import Table
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.cli.arguments import Anyway, AsJson, epsilon_mix, mix_text
 from hushrank.flows.terminal import Console
+from hushrank.transforms.system.numpy_threads import load_numpy_with_one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -286,6 +287,7 @@ def _plan_job(
     """Plan a job. `world` holds the arguments of `World`, `asked` those of `PlanRequest`."""
     console = _console(as_json)
     with console.status("simulating surveys ...") as status:
+        load_numpy_with_one_thread()
         from hushrank.flows.planning.plan.display import show_plan
         from hushrank.flows.planning.plan.plan import DEFAULT_TARGET, PlanRequest, checked_plan
         from hushrank.flows.planning.plan.survey import plan_config

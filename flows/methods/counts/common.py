@@ -182,12 +182,13 @@ def calibrate_stream(
     added = replace(params, adjacency=Adjacency.ADD_REMOVE)
     if isinstance(section.terms, RowTerms):  # what one row moves
         added = replace(added, max_contributions=1, per_item_cap=None)
-    n_items, n_groups = len(config.items.catalogue.names), 1 if groups is None else len(groups)
+    n_items, (n_groups, most) = len(config.items.catalogue.names), cells_of(groups)
     weight = config.comparisons.ties.row_weight
     if isinstance(section.terms, SquareTerms):
         one = Sensitivity(weight, weight**2)
     else:
         one = of(added, n_items, weight, n_groups)
+    one = one.in_groups(most)
     try:
         stream = stream_of(params, one, section.terms, section.workload, section.bands)
     except ValueError as error:

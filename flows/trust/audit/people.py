@@ -347,12 +347,12 @@ def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
 
 
 def _in_groups(config: SurveyConfig, people: list[Person]) -> list[Person]:
-    """These people in each of the first two groups; as they are where there are none."""
-    if config.groups is None:
+    """These people with each of the two cells of groups; as they are where there are no groups."""
+    if (cells := _cells(config)) is None:
         return people
     return [
-        Person(f"{each.does}, in group {number}", {**each.rows, GROUP: np.full(n, name)})
-        for number, name in enumerate(config.groups.values[:2], 1)
+        Person(f"{each.does}, in group {number}", {**each.rows, GROUP: np.full(n, cell)})
+        for number, cell in enumerate(dict.fromkeys(cells), 1)
         for each in people
         for n in [len(next(iter(each.rows.values())))]
     ]

@@ -182,6 +182,18 @@ JOBS: dict[str, Settings] = {
     "kemeny": job(RANKED, TRUSTED, "kemeny"),
     "bradley-terry": job(RANKED, {**TRUSTED, "noise": "gaussian", "delta": 1e-6}, "bradley-terry"),
     "footrule": job(RANKED, TRUSTED, "footrule"),
+    "kemeny, groups that overlap": job(
+        {**RANKED, "layout": "list", "columns": {"user": "user"}, "unlisted": "below"},
+        {**TRUSTED, "noise": "gaussian", "delta": 1e-6},
+        "kemeny",
+        groups=OVERLAPPING,
+    ),
+    "footrule, groups that overlap": job(
+        {**RANKED, "layout": "list", "columns": {"user": "user"}},
+        {**TRUSTED, "adjacency": "add-remove"},
+        "footrule",
+        groups={**OVERLAPPING, "others": "whole"},
+    ),
     "borda, groups": job(
         {**RANKED, "layout": "list", "columns": {"user": "user"}},
         TRUSTED,
@@ -223,6 +235,20 @@ JOBS: dict[str, Settings] = {
         {**GAUSSIAN, "max_contributions": 1},
         "win-loss",
         schedule={"stream": SQUARES},
+    ),
+    "stream, groups that overlap": job(
+        {**COMPARED, "paths": ["rows-{date}.csv"]},
+        GAUSSIAN,
+        "noisy-counts",
+        schedule={"stream": STREAM},
+        groups=OVERLAPPING,
+    ),
+    "stream, metered rows, groups that overlap": job(
+        {**COMPARED, "paths": ["rows-{date}.csv"]},
+        GAUSSIAN,
+        "noisy-pairs",
+        schedule={"stream": METERED},
+        groups=OVERLAPPING,
     ),
     "debiased-rr": job(TIED, {**LOCAL, "budget": "per_user"}, "debiased-rr"),
     "debiased-rr, one answer": job(TIED, LOCAL, "debiased-rr"),
@@ -366,6 +392,20 @@ def all_groups_count(patch: pytest.MonkeyPatch) -> None:
         return replace(found, groups=replace(found.groups, most=len(found.groups.names)))
 
     patch.setattr(CountedMethod, "reduction", wrong)
+
+
+def all_groups_of_rankings_count(patch: pytest.MonkeyPatch) -> None:
+    """A ranking counts in all of its groups, whatever their number."""
+    counting = trusted_rankings.counting_job
+
+    def wrong(*args: Any) -> Any:
+        found = counting(*args)
+        sets = found.columns.features
+        groups = replace(sets.groups, most=len(sets.groups.names))
+        columns = replace(found.columns, features=replace(sets, groups=groups))
+        return replace(found, columns=columns)
+
+    patch.setattr(trusted_rankings, "counting_job", wrong)
 
 
 def one_level_is_charged(patch: pytest.MonkeyPatch) -> None:
@@ -687,6 +727,22 @@ BUGS: dict[str, Bug] = {
     "overlap without the whole": Bug("pairs, groups that overlap", overlap_without_the_whole),
     "twice in the whole": Bug("counts, groups that overlap", twice_in_the_whole),
     "all groups count": Bug("counts, groups that overlap", all_groups_count),
+    "overlap at the cost of one, stream": Bug(
+        "stream, groups that overlap", overlap_at_the_cost_of_one
+    ),
+    "overlap without the whole, metered rows": Bug(
+        "stream, metered rows, groups that overlap", overlap_without_the_whole, 3_000
+    ),
+    "overlap of rankings at the cost of one": Bug(
+        "footrule, groups that overlap", overlap_at_the_cost_of_one
+    ),
+    "overlap of rankings without the whole": Bug(
+        "kemeny, groups that overlap", overlap_without_the_whole, 3_000
+    ),
+    "all groups of rankings count": Bug(
+        "kemeny, groups that overlap", all_groups_of_rankings_count, 3_000
+    ),
+    "all groups count, stream": Bug("stream, groups that overlap", all_groups_count, 3_000),
     "groups of rankings at the cost of one": Bug("borda, groups", groups_at_the_cost_of_one),
     "a voter in two precincts": Bug("precincts", in_two_precincts),
     "levels at the cost of one": Bug("precincts", one_level_is_charged),

@@ -60,6 +60,8 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("totals", "totals, Gaussian, added", "totals, groups", "totals, bands", "totals of points"),
     "totals of points, groups",
     *("counts, groups that overlap", "pairs, groups that overlap"),
+    *("stream, groups that overlap", "stream, metered rows, groups that overlap"),
+    *("kemeny, groups that overlap", "footrule, groups that overlap"),
 )
 COUNTED = (  # all jobs that add noise to counts and release them
     *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),
@@ -78,6 +80,8 @@ COUNTED = (  # all jobs that add noise to counts and release them
         "borda, groups",
     ),
     *("counts, groups that overlap", "pairs, groups that overlap"),
+    *("stream, groups that overlap", "stream, metered rows, groups that overlap"),
+    *("kemeny, groups that overlap", "footrule, groups that overlap"),
 )
 FAULTS = (
     *("names are people, counts", "names are people, stream", "names are people, borda"),
@@ -106,7 +110,10 @@ FAULTS = (
     *("a voter in two precincts", "levels at the cost of one"),
     "groups of rankings at the cost of one",
     *("overlap at the cost of one", "overlap without the whole", "twice in the whole"),
-    "all groups count",
+    *("all groups count", "all groups count, stream", "overlap at the cost of one, stream"),
+    "overlap without the whole, metered rows",
+    *("overlap of rankings at the cost of one", "overlap of rankings without the whole"),
+    "all groups of rankings count",
     *("right answers alone", "right answers alone, by group"),
     *("half the noise, bands", "a sheet in several bands"),
     *("sheets by score for free", "how many sheets count is told"),
