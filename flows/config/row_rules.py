@@ -10,15 +10,11 @@ import pyarrow as pa
 from hushrank.flows.config.chosen_sets import items_of_sets
 from hushrank.flows.config.comparisons import MOST_ASKED, GroupsConfig, InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
+from hushrank.flows.config.participation import ParticipationConfig
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
-from hushrank.flows.config.schedule import (
-    NightlyBudget,
-    ParticipationConfig,
-    StreamConfig,
-    selects_nights,
-)
+from hushrank.flows.config.schedule import NightlyBudget, StreamConfig, selects_nights
 from hushrank.flows.config.section import Section
 from hushrank.privacy.units import Bounding, NoiseKind, Query, Unit
 from hushrank.transforms.common.catalogue import MOST_GROUPS, UNKNOWN, Catalogue
@@ -382,18 +378,25 @@ def _problems_of_its_rows(
 ) -> Problems:
     """Refuse terms that count rows where they do not bound what a person moves."""
     key, metered = f"{STREAM}.participation", methods[config.method].metered
-    by_pairs, by_rows = (
+    by_pairs, by_squares, by_rows = (
         " or ".join(name for name, each in methods.items() if each.metered == terms)
-        for terms in ("pair_gap", "gap")
+        for terms in ("pair_gap", "squares", "gap")
     )
-    if participation.pair_gap is not None:
-        if metered != "pair_gap":
-            yield (
-                key,
-                f"with pair_gap is for method: {by_pairs}. Rows on two pairs may count for the same"
-                f" item, so a gap of pairs does not bound what a person moves in {config.method};"
-                f" set method: {by_pairs}, or write participations and gap",
-            )
+    if participation.pair_gap is not None and metered != "pair_gap":
+        instead = "squares and gap" if metered == "squares" else "participations and gap"
+        yield (
+            key,
+            f"with pair_gap is for method: {by_pairs}. Rows on two pairs may count for the same"
+            f" item, so a gap of pairs does not bound what a person moves in {config.method};"
+            f" set method: {by_pairs}, or write {instead}",
+        )
+    if participation.squares is not None and metered != "squares":
+        yield (
+            key,
+            f"with squares is for method: {by_squares}; set that, or for method: {by_pairs} write"
+            " rows and pair_gap",
+        )
+    if participation.meters:
         if not config.privacy.distinct_pairs:
             yield (
                 "privacy.distinct_pairs",
@@ -403,9 +406,9 @@ def _problems_of_its_rows(
     elif metered != "gap" or config.privacy.max_contributions != 1:
         yield (
             key,
-            f"with gap is for method: {by_rows} with privacy.max_contributions: 1, where a night"
-            f" has one row of a person; write participations and gap, or for method: {by_pairs}"
-            " pair_gap",
+            f"with rows and gap is for method: {by_rows} with privacy.max_contributions: 1, where a"
+            f" night has one row of a person; write participations and gap, for method: {by_pairs}"
+            f" rows and pair_gap, or for method: {by_squares} squares and gap",
         )
 
 

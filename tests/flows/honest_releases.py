@@ -27,6 +27,7 @@ METERED = {
     "nights": 6, "participation": {"rows": 4, "pair_gap": 2}, "show": {"window": 3},
     "first": str(FIRST),
 }  # fmt: skip
+SQUARES = {**METERED, "participation": {"squares": 9, "gap": 2}}
 REFILLED = {"rows": 4, "burst": 2, "refill": 0.5}
 GROUPS = {"column": "team", "values": ["red", "blue"]}
 OVERLAP = {**GROUPS, "most": 2, "separator": "|"}
@@ -431,6 +432,21 @@ STREAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "stream, names": ("noisy-counts, gaussian", {**ADDED, **NAMES}, STREAM),
     "stream of metered rows, names": (PAIRS, NAMES, METERED),
+    "stream of squares": ("win-loss, gaussian", {}, SQUARES),
+    "stream of squares, all nights, groups": (
+        LOSSES,
+        {**ADDED, **SPLIT, "groups": GROUPS},
+        {**SQUARES, "participation": {"squares": 6, "gap": 1, "burst": 6}, "show": "cumulative"},
+    ),
+    "stream of squares, endless, names": (
+        "win-loss, gaussian",
+        NAMES,
+        {
+            **{**SQUARES, "nights": "endless"},
+            "participation": {"squares": 9, "gap": 2, "burst": 2, "refill": 0.5},
+        },
+    ),
+    "stream of wins and losses": ("win-loss, gaussian", {"groups": GROUPS}, STREAM),
     "stream of groups": ("noisy-counts, rho", {"groups": GROUPS}, STREAM),
     "stream of groups that overlap": (
         "noisy-counts, rho",

@@ -39,8 +39,13 @@ from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.ranking_sensitivity import Part as Counted
 from hushrank.privacy.sensitivity import Sensitivity, win_counts_sensitivity
 from hushrank.privacy.stream import stream_of
-from hushrank.privacy.stream_encoder import Terms
+from hushrank.privacy.stream_encoder import RowTerms, Terms
 from hushrank.privacy.units import Adjacency, PrivacyParams, Query
+from hushrank.transforms.common.sorting import Mask
+from hushrank.transforms.streams.people_files import Owners, People
+from hushrank.transforms.streams.recent_pairs import Pairs
+from hushrank.transforms.streams.row_meter import RowMeter
+from hushrank.transforms.streams.square_meter import SquareMeter
 
 Settings = dict[str, Any]
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -61,6 +66,7 @@ METERED: Settings = {
     "nights": 6, "participation": {"rows": 2, "pair_gap": 3}, "show": "cumulative",
     "first": "2026-01-01",
 }  # fmt: skip
+SQUARES: Settings = {**METERED, "participation": {"squares": 12, "gap": 3, "burst": 12}}
 STREAM: Settings = {
     "nights": 365, "participations": 14, "gap": 28, "show": {"window": 28}, "first": "2026-12-01"
 }  # fmt: skip
@@ -217,6 +223,18 @@ JOBS: dict[str, Settings] = {
         GAUSSIAN,
         "noisy-pairs",
         schedule={"stream": METERED},
+    ),
+    "stream, squares": job(
+        {**COMPARED, "paths": ["rows-{date}.csv"]},
+        GAUSSIAN,
+        "win-loss",
+        schedule={"stream": SQUARES},
+    ),
+    "stream, squares, one row a night": job(
+        {**COMPARED, "paths": ["rows-{date}.csv"]},
+        {**GAUSSIAN, "max_contributions": 1},
+        "win-loss",
+        schedule={"stream": SQUARES},
     ),
     "stream, groups that overlap": job(
         {**COMPARED, "paths": ["rows-{date}.csv"]},
@@ -574,6 +592,38 @@ def other_meter(**changes: int) -> Plant:
     return lambda patch: patch.setattr(central, "NightOfStream", wrong)
 
 
+def gap_of_pairs(patch: pytest.MonkeyPatch) -> None:
+    """Nights of other pairs follow each other, though they move the cells of the same items."""
+
+    def wrong(meter: SquareMeter, owners: Owners, pairs: Pairs) -> Mask:
+        right = RowMeter(meter.before, meter.night, _as_rows(meter))
+        return right.apart(owners, pairs)
+
+    def remembered(meter: SquareMeter, owners: Owners, pairs: Pairs) -> People:
+        after = RowMeter(meter.before, meter.night, _as_rows(meter)).with_rows(owners, pairs)
+        return replace(after, times=with_rows(meter, owners, pairs).times)
+
+    with_rows = SquareMeter.with_rows
+    patch.setattr(SquareMeter, "apart", wrong)
+    patch.setattr(SquareMeter, "with_rows", remembered)
+
+
+def _as_rows(meter: SquareMeter) -> RowTerms:
+    terms = meter.terms
+    return RowTerms(nights=terms.nights, gap=terms.gap, rows=999, burst=999)
+
+
+def forgotten_squares(patch: pytest.MonkeyPatch) -> None:
+    """A person has the whole allowance on each night that counts."""
+
+    def wrong(meter: SquareMeter, owners: Owners, pairs: Pairs) -> People:
+        after = with_rows(meter, owners, pairs)
+        return replace(after, times=np.minimum(after.times, 0).astype(np.uint16))
+
+    with_rows = SquareMeter.with_rows
+    patch.setattr(SquareMeter, "with_rows", wrong)
+
+
 def nights_share_noise(patch: pytest.MonkeyPatch) -> None:
     """Noise of the first night on all nights."""
     kept: list[Any] = []
@@ -736,6 +786,10 @@ BUGS: dict[str, Bug] = {
     "one night is charged": Bug("stream", one_night_is_charged),
     "nights share their noise": Bug("stream", nights_share_noise, 3_000),
     "the gap of pairs is not kept": Bug("stream, metered rows", other_meter(gap=1), 3_000),
+    "the gap of nights is not kept": Bug("stream, squares", other_meter(gap=1), 3_000),
+    "squares are not metered": Bug("stream, squares", other_meter(squares=999, burst=999), 3_000),
+    "a pair gap meters squares": Bug("stream, squares, one row a night", gap_of_pairs, 100_000),
+    "what a night uses is forgotten": Bug("stream, squares", forgotten_squares, 8_000),
     "rows are not metered": Bug("stream, metered rows", other_meter(rows=99, burst=99), 3_000),
     "half the noise, win-loss": Bug("win-loss", less_noise(central_noise)),
     "half the noise, stream": Bug("stream", less_noise(stream_module)),
