@@ -72,7 +72,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.alike_answers import answers_as_one
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.matrices import PairCounts
@@ -272,6 +271,8 @@ def rank_noisy_pairs(
         used = ranked.clear
     won = link.cdf(score_differences(ranked.estimate.scores))
     noise = law.variance / counts.row_weight**2
+    from hushrank.estimation.common.alike_answers import answers_as_one
+
     as_one = answers_as_one(wins, noise, _kurtosis(law), won, used)
     if as_one == 1:
         return ranked
