@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 _COLLECTOR = "the collector runs on Linux alone"
-_ENGINES = "Flink and Spark are started as clusters on Linux alone"
+_ENGINES = "Flink, Spark and Prism are started on Linux alone"
 _CLOUD = "Terraform, the image and the containers are checked on Linux alone"
 _FORKS = "elsewhere pytest-xdist starts the workers"
 _IMITATES = "imitates the other systems, on Linux"
@@ -32,6 +32,7 @@ LINUX_ALONE = {
     "tests/pipelines/engine/test_job_server.py": _ENGINES,
     "tests/pipelines/scenarios/test_flink.py": _ENGINES,
     "tests/pipelines/scenarios/test_memory.py": _MEASURED,
+    "tests/pipelines/scenarios/test_prism.py": _ENGINES,
     "tests/pipelines/scenarios/test_spark.py": _ENGINES,
     "tests/test_forked_workers.py": _FORKS,
     "tests/test_grants.py": _CLOUD,
@@ -54,6 +55,7 @@ NOT_ON_WINDOWS = {
     "tests/flows/ledger/test_ledger.py": _MODES,
     "tests/flows/ledger/test_ledger_faults.py": _SIGNALS,
     "tests/flows/ledger/test_local_file.py": _MODES,
+    "tests/flows/ledger/test_operator.py": _MODES,
     "tests/flows/ledger/test_signatures.py": _MODES,
     "tests/flows/release/test_history.py": _MODES,
     "tests/flows/release/test_publish.py": _MODES,
@@ -81,6 +83,7 @@ NOT_ON_WINDOWS = {
     "tests/transforms/storage/test_write.py": _MODES,
     "tests/transforms/streams/test_cell_files.py": _MODES,
     "tests/transforms/streams/test_people_files.py": _MODES,
+    "tests/transforms/test_numpy_threads.py": _MEASURED,
     "tests/verifier/test_alone.py": _MODES,
 }
 
