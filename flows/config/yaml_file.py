@@ -243,15 +243,13 @@ def _annotation(location: Location, model: type[BaseModel]) -> Any:
 def nested_models(annotation: Any) -> list[type[BaseModel]]:
     """List the models that a key may hold; there are several if their `kind` distinguishes them.
 
-    A dataclass of pydantic, which documents have, counts as a model.
+    A dataclass of pydantic, which documents have, counts as a model. So does a model of which the
+    key holds a list.
     """
-    candidates: tuple[Any, ...] = (annotation, *get_args(annotation))
-    return [
-        each
-        for each in candidates
-        if isinstance(each, type)
-        and (issubclass(each, BaseModel) or bool(is_pydantic_dataclass(each)))
-    ]
+    if isinstance(annotation, type) and not get_args(annotation):
+        known = issubclass(annotation, BaseModel) or bool(is_pydantic_dataclass(annotation))
+        return [annotation] if known else []
+    return [model for each in get_args(annotation) for model in nested_models(each)]
 
 
 def kind_of(model: type[BaseModel]) -> str:
