@@ -294,6 +294,7 @@ def readings(job: Job) -> tuple[Reading, ...]:
         formats={file.format for file in files},
         complete=all(file.path.endswith(COMPLETE_ORDERS) for file in files),
         codes=items.codes_unclear,
+        written=items.discover is not None,
     )
     return tuple(job.config.input.readings(given))
 
