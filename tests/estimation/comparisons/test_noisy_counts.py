@@ -112,10 +112,13 @@ def test_a_sure_order_of_cut_scores_lies_apart_by_its_errors():
     found = rank_by_win_counts(released([1000, 300, *[40] * 18]), laplace(5.0))
     assert found.scores[:2].tolist() == [0.5, 0.5]
     errors, sure = found.errors, found.at_once
-    assert errors is not None and sure is not None and sure.rank_high[0] == 1
+    assert errors is not None
+    assert sure is not None
+    assert sure.rank_high[0] == 1
     assert errors.centre[0] - errors.centre[1] > 3 * math.sqrt(errors.covariance[:2].sum())
     chances = rank_probabilities(errors, 1)
-    assert chances is not None and chances.best[0] > 0.99
+    assert chances is not None
+    assert chances.best[0] > 0.99
 
 
 def test_a_clear_difference_is_told_and_a_small_one_is_not():
