@@ -40,7 +40,8 @@ from hushrank.estimation.comparisons.planning import Exposures
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import AnswerVariance, estimate_from, fit_sums
 from hushrank.estimation.fit.solve import minimise
-from hushrank.flows.config.survey import SurveyConfig, check_config
+from hushrank.flows.config.check import check_config
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import METHODS as CONFIGURED
 from hushrank.flows.planning.plan.choice import clipped_fit

@@ -228,6 +228,7 @@ class _BundleSize:
         return cls(rows, min(across, rows), min(per_item, rows), pairs, pairs_across)
 
 
+LARGEST_EXPONENT = 700.0  # e to a larger power is no float
 ROUNDING = 1 + 2.0**-40  # scales are computed in floating point and rounded up by more than that
 
 
@@ -341,7 +342,7 @@ def least_ridge(
 ) -> float:
     """The ridge from which (`paper`), or above which (`tight`), the noise can be calibrated."""
     rows = gradient_sensitivity(loss, params, n_items, public_graph).rows
-    tight = 2 * loss.kappa2 / math.expm1(epsilon / rows) if rows else 0.0
+    tight = 2 * loss.kappa2 / math.expm1(min(epsilon / rows, LARGEST_EXPONENT)) if rows else 0.0
     if constants is Constants.TIGHT:
         return tight
     single = params.unit is Unit.COMPARISON and params.noise is NoiseKind.LAPLACE

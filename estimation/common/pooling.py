@@ -1,29 +1,32 @@
 """Scores of groups, each drawn towards all of them by as much as pays: partial pooling.
 
-The scores of group g are theta_g = mu + delta_g, delta_g ~ N(0, t^2 I): what groups share, and what
-is a group's own. Near any scores a the noisy counts of a group say x_g ~ N(theta_g, I_g^-1), where
-I_g is the information in them (`Evidence`). With A_g = (I_g^-1 + t^2)^-1 = I_g (1 + t^2 I_g)^-1,
-mu flat, its estimate mu' = M sum A_g x_g and M = (sum A_g)^-1, given t ([M83], [DR77])
+The scores of group g are theta_g = mu + delta_g, mu ~ N(0, s^2 I), delta_g ~ N(0, t^2 I): what
+groups share, and what is a group's own. Near any scores a the noisy counts of a group say
+x_g ~ N(theta_g, I_g^-1), where I_g is the information in them (`Evidence`). Given s and t, with
+A_g = (I_g^-1 + t^2)^-1 = I_g (1 + t^2 I_g)^-1, M = (sum A_g + s^-2)^-1 and mu' = M sum A_g x_g
+([M83], [DR77])
 
     theta_g has mean  mu' + t^2 A_g (x_g - mu'),
     and covariance    t^2 (1 - t^2 A_g) + (1 - t^2 A_g) M (1 - t^2 A_g).
 
-t has a half-Cauchy prior of the scores' own scale and is integrated out on a grid, weighed by how
-well it explains all noisy counts: so errors hold what is not known of t. Nothing is divided by an
-I_g, so a group that says nothing has the scores of the others and an error of their differences;
-mu has a standard deviation of `shared` units before anything is known of it.
+s and t are integrated out on grids, weighed by how well they explain all noisy counts: so errors
+hold what is not known of them. In units, s has the density s / (1 + s^2)^2, which is 0 at 0: were
+it not, little information about many items would say that all are equal ([C13]). t has a
+half-Cauchy prior of scale s. Both grids end, so no score moves without limit. Nothing is divided by
+an I_g, so a group that says nothing has the scores of the others and an error of their differences.
 
 Noisy counts say less of scores that lie far apart than of equal ones, and a group of few rows may
 have either. So its evidence is not taken at one value but is the mean over DRAWS scores of the
 group's own posterior, a normal law that so fits best ([OA09], eq. 9 and 10, with expected
-information); this is repeated until scores stay. All is post-processing.
+information). This is repeated until scores stay, each time with the mean of the evidence before and
+after, since scores may go to and fro else. All is post-processing.
 
 The estimand is the group's own score. An interval misses an item where delta is large; on average
 over items and groups that is what the errors say. The truly best item of a group is one whose delta
 is large: `ends` moves the ends of intervals for it, and for the worst. An end goes further, too,
 where counts say less of scores on its side (`_tilt`). Two items are told apart by an interval that
 may miss with a chance of KEPT c (1 - r t / (t + s / 2)) where c is wanted: the more of the order is
-due to delta (t beside the scores' scale s) and the more is drawn (r, 0 to 1), the more sure it
+due to delta (t beside s) and the more is drawn (r, 0 to 1), the more sure it
 must be. KEPT < 1 is for what a normal law leaves out of Laplace noise.
 
 Intervals that hold the truly best and the truly worst item as often as any other.
@@ -43,38 +46,23 @@ The upper ends are moved out to where the sum of all T_i is what an interval may
 whose T_i is above a common eta until it is eta. So an item far behind keeps its interval, and where
 no other item can be the best nothing moves. For the worst item, the same with signs turned.
 
-Unit in which counts of weighted rows are as random as counts of rows without weights.
-
-A cell adds up weights w of independent rows. In proportion to its mean its variance is
-
-    d = sum w^2 / sum w,
-
-so the count in units of d has the variance of a Poisson variable of its mean, and the estimators
-for counts of comparisons take it as that. (sum w)^2 / sum w^2 is the effective number of rows
-([K65]). One d is used for all cells: where people with many rows meet other pairs than people with
-few do, it is a mean over both.
-
-Both sums are known with noise. So d is taken at the upper end of its standard error, and at most
-as the largest weight, which holds for sure: intervals then are too wide rather than too narrow,
-much so only where counts are too few to say anything.
-
 References:
+    [C13] Chung, Rabe-Hesketh, Dorie, Gelman, Liu. A nondegenerate penalized likelihood estimator
+        for variance parameters in multilevel models. 2013.
     [DR77] Dempster, Laird, Rubin. Maximum likelihood from incomplete data. 1977. Section 4.4.
     [M83] Morris. Parametric empirical Bayes inference. 1983.
     [OA09] Opper, Archambeau. The variational Gaussian approximation revisited. 2009.
-    [K65] Kish. Survey sampling. 1965. Chapter 11.7.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri
+from scipy.special import log_ndtr, logsumexp, ndtri
 
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats
@@ -141,12 +129,13 @@ def _level(masses: Floats, allowed: float) -> float:
     return float(levels[np.argmax(ordered >= levels)])
 
 
-FEW, MANY = 10, 31  # values of t while scores are sought, and at last
-SPREADS = 0.02, 8.0  # the least t but 0 and the largest, in scales of the scores
-ROUNDS = 8
+SCALES = 0.02, 6.0  # the least s and the largest, in units
+FEW, MANY = 16, 31  # values of s and of t while scores are sought, and at last
+SPREADS = 0.02, 8.0  # the least t but 0 and the largest, in units
+ROUNDS = 40  # at most
+KEEP = 0.5  # share of the evidence of the round before
 STAYS = 0.01  # largest step, in units, at which scores count as found
 LONGEST_STEP = 1.5  # units
-SHARED = 6.0  # units
 KEPT = 0.8
 ENDS_MISSED = 0.6 * LEVEL  # chance to miss best items and worst ones; a normal law's is beside
 DRAWS, MOST_OFF = 16, 2.0  # draws of scores, at most so many units from their mean along an axis
@@ -201,7 +190,7 @@ def pool(
     *,
     unit: float = 1.0,
     reach: float = np.inf,
-    shared: float = SHARED,
+    also: EvidenceAt | None = None,
 ) -> Pooled:
     """Estimate the scores of each group from the noisy counts of all.
 
@@ -210,22 +199,27 @@ def pool(
         start: scores of the whole, shape (n,).
         unit: a difference of scores that is far from nothing and not unusual.
         reach: no score is further from 0.
-        shared: standard deviation of mu, in units, before anything is known of it.
+        also: evidence of all rows about their scores, beyond that of the groups. It is taken as an
+            observation of mu like that of one group more. It does not enter the weights of s and t:
+            the largest group is part of it, so that they agree says nothing of how groups differ.
 
     Raises:
         ValueError: fewer than 2 groups.
     """
     if len(groups) < 2:
         raise ValueError(f"pooling takes at least 2 groups, got {len(groups)}")
+    n_groups, groups = len(groups), [*groups, *([] if also is None else [also])]
     at = np.tile(start - start.mean(), (len(groups), 1))
     if not any(each(scores).information.any() for each, scores in zip(groups, at, strict=True)):
         nothing = nothing_learned(np.zeros(len(start)), reach=reach)
-        return Pooled((nothing,) * len(groups), (0.0,) * len(groups), 0.0)
+        return Pooled((nothing,) * n_groups, (0.0,) * n_groups, 0.0)
     normal = normal_draws(DRAWS // 2, len(start))
     normal = np.concatenate([normal, -normal])
     around = at[:, np.newaxis]  # the scores that evidence is the mean of, shape (groups, draws, n)
+    seen: list[_Seen] = []
     for _ in range(ROUNDS):
-        found, _, _ = _posteriors(_seen(groups, around), at, unit, shared, FEW)
+        seen = _damped(seen, _seen(groups, around))
+        found, _, _ = _posteriors(seen, n_groups, unit, FEW)
         step = np.clip([each.mean for each in found] - at, -LONGEST_STEP * unit, None)
         step = np.minimum(step, LONGEST_STEP * unit)
         at = at + step
@@ -234,25 +228,28 @@ def pool(
         around = at[:, np.newaxis] + off
         if np.abs(step).max() <= STAYS * unit:
             break
-    seen = _seen(groups, around)
-    found, spread, scale = _posteriors(seen, at, unit, shared, MANY)
+    found, spread, scale = _posteriors(seen, n_groups, unit, MANY)
     apart = spread / (spread + scale / 2)
     estimates = tuple(
         _estimate(each, (1 - each.own) * apart, evidence.higher, reach)
-        for each, evidence in zip(found, seen, strict=True)
+        for each, evidence in zip(found[:n_groups], seen, strict=False)
     )
-    return Pooled(estimates, tuple(each.own for each in found), spread)
+    return Pooled(estimates, tuple(each.own for each in found[:n_groups]), spread)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen(Evidence):
+class _Seen:
     """Mean evidence.
 
     Attributes:
+        information: as in `Evidence`.
+        sums: shape (n,), information times the scores that the counts say.
         higher: shape (n,), information about an item where its own score is higher than on
             average, as a share of the mean; 2 less that, where it is lower.
     """
 
+    information: Floats
+    sums: Floats
     higher: Floats
 
 
@@ -264,8 +261,23 @@ def _seen(groups: Sequence[EvidenceAt], around: Floats) -> list[_Seen]:
         information = np.mean([one.information for one in each], axis=0)
         pull = np.mean([one.pull for one in each], axis=0)
         about = np.array([_diagonal(one.information) for one in each])
-        found.append(_Seen(information, pull, _tilt(about, scores)))
+        sums = pull + _times(information, scores.mean(axis=0))
+        found.append(_Seen(information, sums, _tilt(about, scores)))
     return found
+
+
+def _damped(before: Sequence[_Seen], now: list[_Seen]) -> list[_Seen]:
+    """Mean of both, which keeps scores from going to and fro; `now` in the first round."""
+    if not before:
+        return now
+    return [
+        _Seen(
+            KEEP * old.information + (1 - KEEP) * new.information,
+            KEEP * old.sums + (1 - KEEP) * new.sums,
+            new.higher,
+        )
+        for old, new in zip(before, now, strict=True)
+    ]
 
 
 def _tilt(about: Floats, scores: Floats) -> Floats:
@@ -287,34 +299,21 @@ def _along_axes(normal: Floats, covariance: Floats, most: float) -> Floats:
 
 
 def _posteriors(
-    evidence: Sequence[_Seen], at: Floats, unit: float, shared: float, n_spreads: int
+    seen: Sequence[_Seen], n_groups: int, unit: float, n_spreads: int
 ) -> tuple[list[_Posterior], float, float]:
-    """Posterior of each group, mean of t, and the scores' own scale."""
-    n = at.shape[1]
-    axes = (
-        scipy.linalg.helmert(n) if evidence[0].information.ndim == 2 else None
-    )  # of scores that sum to zero
-    informations = [_along(each.information, axes) for each in evidence]
-    sums = [
-        _point(each.pull, axes) + _times(info, _point(scores, axes))
-        for each, info, scores in zip(evidence, informations, at, strict=True)
-    ]
-    least = 1 / (shared * unit) ** 2
-    scale = _scale(informations, at, unit, least)
-    spreads = scale * np.concatenate([[0.0], np.geomspace(*SPREADS, n_spreads)])
-    known = [_Known.of(info, total) for info, total in zip(informations, sums, strict=True)]
-    given = [_Given.of(known, spread, least) for spread in spreads]
-    weights = _weights(given, spreads, scale)
+    """Posterior of each group and of all rows, mean of t, and mean of s."""
+    matrices = seen[0].information.ndim == 2
+    axes = scipy.linalg.helmert(len(seen[0].sums)) if matrices else None  # scores that sum to zero
+    known = [_Known.of(_along(each.information, axes), _point(each.sums, axes)) for each in seen]
+    spreads = unit * np.concatenate([[0.0], np.geomspace(*SPREADS, n_spreads)])
+    scales = unit * np.geomspace(*SCALES, n_spreads)
+    known, also = known[:n_groups], known[n_groups:]
+    given = [_Given.of(known, also, spread, scales, unit) for spread in spreads]
+    weights = _weights(given, spreads)
     heavy = [(w, each) for w, each in zip(weights, given, strict=True) if w >= LEAST_WEIGHT]
-    found = [_posterior(each, heavy, axes) for each in known]
+    found = [_posterior(each, heavy, axes) for each in (*known, *also)]
+    scale = float(weights @ np.array([each.scale for each in given]))
     return found, float(weights @ spreads), scale
-
-
-def _scale(known: Sequence[Floats], at: Floats, unit: float, least: float) -> float:
-    """Root mean square that scores of the whole may have, what is not known of them included."""
-    together = sum(known[1:], known[0])
-    error = float(_diagonal(_inverse(together + least * _one(together))).mean())
-    return float(np.sqrt(np.mean(at.mean(axis=0) ** 2) + min(error, unit**2) + (unit / 20) ** 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,37 +358,75 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Results for one t.
+    """Results for one t, over all s.
 
     Attributes:
         squared: t^2.
-        covariance: M.
-        mean: mu'.
-        log_likelihood: log likelihood of t, mu integrated out, but for what does not depend on t.
+        covariance, mean: of mu.
+        scale: mean of s.
+        log_chance: log of the likelihood of t times its prior, s and mu integrated out, but for
+            what does not depend on t.
     """
 
     squared: float
     covariance: Floats
     mean: Floats
-    log_likelihood: float
+    scale: float
+    log_chance: float
 
     @classmethod
-    def of(cls, known: Sequence[_Known], spread: float, least: float) -> _Given:
-        """Args: I_g and I_g x_g, t, and the least information on anything."""
+    def of(
+        cls,
+        known: Sequence[_Known],
+        also: Sequence[_Known],
+        spread: float,
+        scales: Floats,
+        unit: float,
+    ) -> _Given:
+        """Args: evidence of groups, and of all rows; t, values of s, and the unit of the scores."""
         squared = spread**2
-        kept = [each.kept(squared) for each in known]
-        weights = [each.matrix(each.values * k) for each, k in zip(known, kept, strict=True)]
-        drawn = [each.back(k * each.sums) for each, k in zip(known, kept, strict=True)]
-        together = sum(weights[1:], weights[0])
-        together = together + least * _one(together)
-        covariance = _inverse(together)
-        mean = _times(covariance, sum(drawn[1:], drawn[0]))
+        alone = _shared(known, squared)
+        variances, means = _of_shared(alone, scales)
+        logs = (np.log(variances) + means * alone.sums).sum(axis=1) / 2
+        logs = logs - len(alone.sums) * np.log(scales) + _log_prior(spread, scales, unit)
+        log = float(logsumexp(logs))
+        chance = np.exp(logs - log)
+        shared = _shared([*known, *also], squared) if also else alone
+        variances, means = _of_shared(shared, scales)
+        mean = chance @ means
+        off = means - mean
+        covariance = shared.matrix(chance @ variances)
+        if shared.axes is None:
+            covariance = covariance + chance @ off**2
+        else:
+            back = off @ shared.axes.T
+            covariance = covariance + (back.T * chance) @ back
         # x'A x = x'I x - t^2 (I x)'(1 + t^2 I)^-1 (I x), whose first part does not depend on t.
-        explained = squared * sum(
-            float(k @ each.sums**2) for each, k in zip(known, kept, strict=True)
-        ) + float(mean @ _times(together, mean))
-        size = sum(float(np.log(each).sum()) for each in kept) - _log_size(together)
-        return cls(squared, covariance, mean, (size + explained) / 2)
+        explained = squared * sum(float(each.kept(squared) @ each.sums**2) for each in known)
+        size = sum(float(np.log(each.kept(squared)).sum()) for each in known)
+        scale = float(chance @ scales)
+        return cls(squared, covariance, shared.back(mean), scale, (size + explained) / 2 + log)
+
+
+def _shared(known: Sequence[_Known], squared: float) -> _Known:
+    """Sum of A_g and of A_g x_g: what groups say of mu if it is flat beforehand."""
+    kept = [each.kept(squared) for each in known]
+    weights = [each.matrix(each.values * k) for each, k in zip(known, kept, strict=True)]
+    drawn = [each.back(k * each.sums) for each, k in zip(known, kept, strict=True)]
+    return _Known.of(sum(weights[1:], weights[0]), sum(drawn[1:], drawn[0]))
+
+
+def _of_shared(shared: _Known, scales: Floats) -> tuple[Floats, Floats]:
+    """Diagonal of M, and mu', for each s along the axes of sum A_g; both of shape (scales, n)."""
+    variances = 1 / (shared.values + scales[:, np.newaxis] ** -2)
+    return variances, variances * shared.sums
+
+
+def _log_prior(spread: float, scales: Floats, unit: float) -> Floats:
+    """Log of the prior of s and t, and of the step between values of s."""
+    of_scale = np.log(scales) - 2 * np.log1p((scales / unit) ** 2)
+    of_spread = -np.log(scales) - np.log1p((spread / scales) ** 2)
+    return np.asarray(of_scale + of_spread + np.log(np.gradient(scales)))
 
 
 def _posterior(
@@ -422,10 +459,9 @@ def _posterior(
     return _Posterior(np.asarray(turned @ mean), turned @ covariance @ turned.T, own)
 
 
-def _weights(given: Sequence[_Given], spreads: Floats, scale: float) -> Floats:
+def _weights(given: Sequence[_Given], spreads: Floats) -> Floats:
     """Posterior weight of each t."""
-    log = np.array([each.log_likelihood for each in given]) - np.log1p((spreads / scale) ** 2)
-    log = log + np.log(np.gradient(spreads))
+    log = np.array([each.log_chance for each in given]) + np.log(np.gradient(spreads))
     weights = np.exp(log - log.max())
     return np.asarray(weights / weights.sum())
 
@@ -485,89 +521,5 @@ def _diagonal(matrix: Floats) -> Floats:
     return matrix if matrix.ndim == 1 else np.diagonal(matrix)
 
 
-def _one(matrix: Floats) -> Floats:
-    return np.ones_like(matrix) if matrix.ndim == 1 else np.eye(len(matrix))
-
-
-def _inverse(matrix: Floats) -> Floats:
-    return np.asarray(1 / matrix if matrix.ndim == 1 else np.linalg.inv(matrix))
-
-
 def _times(matrix: Floats, vector: Floats) -> Floats:
     return np.asarray(matrix * vector if matrix.ndim == 1 else matrix @ vector)
-
-
-def _log_size(matrix: Floats) -> float:
-    if matrix.ndim == 1:
-        return float(np.log(matrix).sum())
-    return float(np.linalg.slogdet(matrix)[1])
-
-
-Mask = NDArray[np.bool_]
-MOST = 12.0  # answers of one opinion; more is no repetition but scores that do not fit the pairs
-CLEAR = 2.0  # standard errors by which answers must agree more than scores explain
-
-
-def effective_units(
-    total: float,
-    total_variance: float,
-    squares: float,
-    squares_variance: float,
-    row_weight: int,
-    most: int,
-) -> int:
-    """d, in integer units of the counts, from `row_weight` times it up to the largest.
-
-    Args:
-        total: noisy sum of all counts of wins, in their own units.
-        total_variance: variance of the total's noise.
-        squares: noisy sum of squared weights, in squared units, without `row_weight`.
-        squares_variance: variance of the noise in the sum of squares.
-        row_weight: amount that a win of weight one unit adds to its count.
-        most: units of the heaviest row.
-
-    Returns:
-        At least 1, and at most `row_weight * most`.
-    """
-    least_total = total - math.sqrt(total_variance)
-    largest = row_weight * most
-    if least_total <= 0:
-        return largest
-    found = row_weight**2 * (squares + math.sqrt(squares_variance)) / least_total
-    return int(min(max(math.ceil(found), 1), largest))
-
-
-def answers_as_one(
-    wins: Floats, noise_variance: float, kurtosis: float, win_chance: Floats, used: Mask
-) -> int:
-    """Return how many answers on a pair count as one, if they agree more than scores explain.
-
-    Law: on a pair with T comparisons, t = 2 F - 1 and noise of variance v in either count,
-    e = (A - B) - T t has the variance f T (1 - t^2) + 2 v (1 + t^2), where f = 1 for independent
-    answers and f = k where one opinion is asked k times. So f is a ratio of sums over pairs, which
-    the scores' own degrees of freedom make smaller by their share.
-
-    Args:
-        wins: noisy, in comparisons, shape (n, n).
-        noise_variance: v.
-        kurtosis: kurtosis of a sum of two draws of that noise.
-        win_chance: F, of the scores that were fitted, shape (n, n).
-        used: the pairs that the fit used, symmetric.
-
-    Returns:
-        The nearest whole f; 1 where it may be 1 by chance (two standard errors), and where it is
-        so large that scores do not fit the pairs, which many answers show.
-    """
-    pairs = np.triu(used, 1)
-    free = int(pairs.sum()) - len(wins) + 1
-    totals, tilt = (wins + wins.T)[pairs], 2 * win_chance[pairs] - 1
-    off = (wins - wins.T)[pairs] - totals * tilt
-    noise = 2 * noise_variance * (1 + tilt**2)
-    expected = float((totals * (1 - tilt**2)).sum()) * free / max(len(totals), 1)
-    if free < 1 or expected <= 0:
-        return 1
-    found = float((off**2 - noise).sum()) / expected
-    sampling = np.maximum(totals, 0) * (1 - tilt**2)
-    varies = 2 * sampling**2 + (kurtosis - 1) * noise**2 + 4 * noise * sampling
-    error = math.sqrt(float(varies.sum())) / expected  # if f is 1
-    return math.floor(found + 0.5) if max(1 + CLEAR * error, 1.5) < found < MOST else 1

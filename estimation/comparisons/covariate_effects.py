@@ -146,7 +146,7 @@ class World:
         slopes = LOGISTIC.curvature(score_differences(released.scores))
         balanced = slopes.sum(axis=1) - np.diagonal(slopes)
         of_scores, variance = _drawn_together(known, balanced, noise[0], doubt)
-        least = max(LEAST_CLEAR * np.sqrt(noise[0]), LEAST_KNOWN)
+        least = max(LEAST_CLEAR * np.sqrt(variance), LEAST_KNOWN)
         design = _design(np.maximum(of_scores, least), slopes)
         between, between_variance = _drawn_to_zero(between, noise[1], doubt)
         if mechanism.first:

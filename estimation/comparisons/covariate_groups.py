@@ -1,19 +1,20 @@
 """Scores and effects of covariates of groups, each drawn towards those of the others.
 
 Every group has a release of `covariate_mle` of its own, and so equations (`covariate_effects`) that
-only its own rows and noise enter.
+only its own rows and noise enter. All rows together have another one, with noise of its own.
 
 Effects of a group. Those of group g are beta_g = mu + delta_g, delta_g ~ N(0, t^2) for each
-covariate. What the other groups say of mu, with t^2 on top, stands beside what the group's own rows
-say, as if it were an observation of beta_g of that variance ([M83]). A group of few rows so has
-about the effects of the others, with an error that says how much groups differ; a large one has its
-own. t has a half-Cauchy prior of scale `USUAL` and is integrated out on a grid, weighed by how well
-it explains the effects of all groups. This is done twice. Estimates are means of what each group's
-own fit gives, which noise cannot move far. Intervals rest on values without any penalty alone, and
-only on those that stand clear of their noise.
+covariate. What the other groups and all rows say of mu, with t^2 on top, stands beside what the
+group's own rows say, as if it were an observation of beta_g of that variance ([M83]). A group of
+few rows so has about the effects of the others, with an error that says how much groups differ; a
+large one has its own. t has a half-Cauchy prior of scale `USUAL` and is integrated out on a grid,
+weighed by how well it explains the effects of all groups. This is done twice. Estimates are means
+of what each group's own fit gives, which noise cannot move far. Intervals rest on values without
+any penalty alone, and only on those that stand clear of their noise.
 
 Scores of a group. Its net wins at its estimated effects, whose errors are more noise in them, go
-into partial pooling like the evidence of counts (`estimation.common.pooling`).
+into partial pooling like the evidence of counts (`estimation.common.pooling`). So do those of all
+rows, as what they add to the groups' (`net_wins.evidence_of_net_wins`).
 
 References:
     [M83] Morris. Parametric empirical Bayes inference. 1983.
@@ -47,7 +48,6 @@ Known = tuple[Floats, Floats]  # values and variances, or means and precisions, 
 
 USUAL = 0.5  # log odds: usual size of differences between effects of groups
 REACH = 2.12  # standard deviations that a Laplace variable exceeds in 5 of 100 cases, a normal in 3
-SHARED = 3.0  # standard deviation of what groups share of a score, before anything is known of it
 SPREADS = np.linspace(0.0, 3.0, 61)  # values of t
 
 
@@ -79,19 +79,25 @@ class RankedGroups:
 
 
 def rank_groups_with_covariates(
-    released: Sequence[CovariateRelease], mechanism: CovariateMle, start: Floats
+    released: Sequence[CovariateRelease],
+    whole: CovariateRelease,
+    mechanism: CovariateMle,
+    start: Floats,
 ) -> RankedGroups:
     """Rank each group.
 
     Args:
         released: release of each group by `mechanism`; at least 2.
+        whole: release of all their rows by `mechanism`, with noise of its own.
         mechanism: the mechanism that drew them.
         start: scores of all rows, shape (n,).
     """
     pairs = [worlds_of(each, mechanism) for each in released]
     own = [_own(world, wary) for world, wary in pairs]
-    found = _pooled([each.likely for each in own])
-    sure = _pooled([each.sure for each in own])
+    of_all, wary_of_all = worlds_of(whole, mechanism)
+    told = _own(of_all, wary_of_all)
+    found = _pooled([each.likely for each in own], told.likely)
+    sure = _pooled([each.sure for each in own], told.sure)
     effects = tuple(
         _intervals(values, *of_group) for (values, _), of_group in zip(found, sure, strict=True)
     )
@@ -99,7 +105,8 @@ def rank_groups_with_covariates(
         partial(evidence_of_net_wins, _net_wins(world, *of_group))
         for (world, _), of_group in zip(pairs, found, strict=True)
     ]
-    return RankedGroups(pool(evidence, start, shared=SHARED), effects)
+    beyond = partial(evidence_of_net_wins, _net_wins(of_all, *told.likely), n_parts=len(released))
+    return RankedGroups(pool(evidence, start, also=beyond), effects)
 
 
 def _own(world: World, wary: World) -> _Own:
@@ -111,21 +118,28 @@ def _own(world: World, wary: World) -> _Own:
     return _Own(likely=(effects, likely), sure=wary_errors.of_effects(wary))
 
 
-def _lent(values: Floats, variances: Floats) -> list[Known]:
+def _lent(values: Floats, variances: Floats, n_groups: int) -> list[Known]:
     """For each group what the others say of its effects: means and precisions, shape (q,).
 
+    How much groups differ follows from the groups alone: all rows hold those of the largest group,
+    so that both agree says nothing of it.
+
     Args:
-        values, variances: shape (groups, q), by each group's own rows; variances may be infinite.
+        values, variances: shape (groups or one more, q), by each group's own rows, and then by all
+            rows; variances may be infinite.
+        n_groups: number of groups.
     """
     squared = SPREADS[:, np.newaxis, np.newaxis] ** 2
     weights = 1 / (variances + squared)  # (spreads, groups, q)
     known = np.isfinite(variances)
     seen = np.where(known, values, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        total = weights.sum(axis=1)
-        mean = (weights * seen).sum(axis=1) / total
-        off = (weights * (seen - mean[:, np.newaxis]) ** 2).sum(axis=1)
-        logs = np.where(known, np.log(np.where(known, weights, 1.0)), 0.0).sum(axis=1)
+        own, at = weights[:, :n_groups], seen[:n_groups]
+        total = own.sum(axis=1)
+        mean = (own * at).sum(axis=1) / total
+        off = (own * (at - mean[:, np.newaxis]) ** 2).sum(axis=1)
+        logs = np.where(known, np.log(np.where(known, weights, 1.0)), 0.0)
+        logs = logs[:, :n_groups].sum(axis=1)
         explained = (logs - np.log(total) - off) / 2
     explained = np.where(np.isfinite(explained), explained, 0.0)
     explained -= np.log1p((SPREADS / USUAL) ** 2)[:, np.newaxis]
@@ -133,7 +147,7 @@ def _lent(values: Floats, variances: Floats) -> list[Known]:
     chance /= chance.sum(axis=0)
     return [
         _of_others(np.delete(seen, g, axis=0), np.delete(weights, g, axis=1), squared[:, 0], chance)
-        for g in range(len(values))
+        for g in range(n_groups)
     ]
 
 
@@ -150,10 +164,19 @@ def _of_others(
     return np.where(told, mean, 0.0), np.where(told, 1 / variance, 0.0)
 
 
-def _pooled(own: Sequence[Known]) -> list[Known]:
-    """Effects of each group by its own rows and by the other groups, and their variances."""
-    lent = _lent(np.array([each[0] for each in own]), np.array([each[1] for each in own]))
+def _pooled(own: Sequence[Known], whole: Known) -> list[Known]:
+    """Effects of each group by its own rows and by all others, and their variances."""
+    values, variances = (np.array(each) for each in zip(*own, _apart(whole), strict=True))
+    lent = _lent(values, variances, len(own))
     return [_together(*mine, *others) for mine, others in zip(own, lent, strict=True)]
+
+
+def _apart(whole: Known) -> Known:
+    """Effects in all rows, with the variance of what they add to those of a group.
+
+    Twice their own: chance did the same to the rows of the group, which are among them.
+    """
+    return whole[0], 2 * whole[1]
 
 
 def _together(values: Floats, variances: Floats, means: Floats, precisions: Floats) -> Known:

@@ -52,7 +52,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -238,12 +238,19 @@ def _known(
     return slopes, stiffness, (known + known.T) / 2
 
 
-def evidence_of_net_wins(net_wins: NetWins, scores: Floats) -> Evidence:
+def evidence_of_net_wins(net_wins: NetWins, scores: Floats, n_parts: int = 0) -> Evidence:
     """Return the net wins' evidence near some scores, where chance decides whom an item meets.
 
     Then the W[i, j] comparisons of two items are the mean of a Poisson law. What they differ from
     it adds to net wins, given the exposures, W[i, j] (F_ij - p_i)^2, p being an item's share of
     wins.
+
+    With `n_parts` = G the evidence is what net wins of all rows add to those of G groups of these
+    rows, each with as much noise of its own. Let V be the variance by sampling and N that of one
+    noise, as numbers. Without sampling, sums of groups have the variance G N, and with the whole's
+    C = G N / (G + 1). So precisions are 1 / (V + G N) and 1 / (V + C), and their difference is
+
+        1 / (N + (1 + 2 / G) V + (1 / G) (1 + 1 / G) V^2 / N).
     """
     weights = np.maximum(net_wins.design.sum(axis=1), np.finfo(float).tiny)
     chance, slopes = net_wins.probabilities_and_slopes(scores)
@@ -255,6 +262,10 @@ def evidence_of_net_wins(net_wins: NetWins, scores: Floats) -> Evidence:
         net_wins.noise_variance + (share - net_wins.free_share) ** 2 * net_wins.exposure_variance
     )
     noise = noise + (won * beyond**2).sum(axis=1)
+    if n_parts:
+        sampling = (1 + 2 / n_parts) * sampling + (1 / n_parts + 1 / n_parts**2) * (
+            sampling @ (sampling / noise[:, np.newaxis])
+        )
     variance = sampling + np.diag(noise + SINGULAR * np.diagonal(sampling).max())
     left = net_wins.values - weights * (share - 0.5)
     solved = np.linalg.solve(variance, np.column_stack([stiffness, left]))
@@ -372,7 +383,22 @@ def rank_by_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGISTIC
     exposures = exposures_of(counts, law)
     if not _clear(exposures):
         return nothing_learned(np.zeros(counts.n_items))
-    return rank_by_net_wins(_net_wins(counts, law, exposures, link))
+    net_wins = _net_wins(counts, law, exposures, link)
+    found = rank_by_net_wins(net_wins)
+    if not found.informative:
+        return found
+    return replace(found, noise_share=_noise_share(net_wins, found.scores))
+
+
+def _noise_share(net_wins: NetWins, scores: Floats) -> Floats:
+    """Share of privacy noise in the part of V_i that an item's own counts make."""
+    weights = np.maximum(net_wins.design.sum(axis=1), np.finfo(float).tiny)
+    share = (net_wins.design * net_wins.link.cdf(score_differences(scores))).sum(axis=1) / weights
+    noise = (
+        net_wins.noise_variance + (share - net_wins.free_share) ** 2 * net_wins.exposure_variance
+    )
+    sampled = (net_wins.design * net_wins.sampling_factor).sum(axis=1) * share * (1 - share)
+    return np.asarray(noise / (noise + np.maximum(sampled, 0)))
 
 
 def evidence_of_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGISTIC) -> EvidenceAt:
@@ -382,7 +408,7 @@ def evidence_of_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGI
     if not _clear(exposures):
         nothing = Evidence(np.zeros((counts.n_items,) * 2), np.zeros(counts.n_items))
         return lambda _: nothing
-    return partial(evidence_of_net_wins, _net_wins(counts, law, exposures, link))
+    return partial(evidence_of_net_wins, _net_wins(counts, law, exposures.drawn_together(), link))
 
 
 def _clear(exposures: Exposures) -> bool:

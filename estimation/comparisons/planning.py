@@ -208,6 +208,14 @@ class Exposures:
         least = max(LEAST_CLEAR * math.sqrt(self.noise_variance), LEAST_EXPOSURE)
         return np.asarray(np.maximum(self.values, least))
 
+    def drawn_together(self) -> Exposures:
+        """The exposures, drawn to their mean as far as noise explains how they differ."""
+        n, mean = len(self.values), self.values.mean()
+        seen = float(((self.values - mean) ** 2).sum()) / (n - 1)
+        kept = 1.0 if self.noise_variance == 0 else max(0.0, 1 - self.noise_variance / seen)
+        left = self.noise_variance * (kept + (1 - kept) / n)
+        return Exposures(mean + kept * (self.values - mean), left)
+
     def clearly_unbalanced(self) -> bool:
         """Whether exposures differ by more than chance and noise make them, and by much.
 

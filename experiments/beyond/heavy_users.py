@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.alike_answers import effective_units
 from hushrank.estimation.common.central_noise import (
     calibrate_pair_counts,
     calibrate_weighted,
@@ -19,7 +20,6 @@ from hushrank.estimation.common.central_noise import (
 )
 from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.common.matrices import PairCounts
-from hushrank.estimation.common.pooling import effective_units
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.experiments.beyond.figure import Figure, Point, points_of
 from hushrank.privacy.randomness import seeded_bits

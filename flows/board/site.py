@@ -28,6 +28,7 @@ from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
 from hushrank.flows.release.wording import range_text, rank_interval, verdict
 from hushrank.flows.report.changes import changes_between, day_text
+from hushrank.flows.report.model_facts import effect_rows, tie_facts
 from hushrank.flows.report.page import policy_of
 from hushrank.flows.report.slide import PROTECTED
 from hushrank.flows.report.svg import figure_style
@@ -170,6 +171,8 @@ def _ranking_page(archive: Archive, board: Release, file: str) -> dict[str, Any]
         "provisional": any(row["provisional"] for row in rows),
         "over_time": whole and len(archive.past) > 1,
         "score_heading": WORDS[board.scale].heading,
+        "effects": effect_rows(board),
+        "ties": tie_facts(last) if whole else None,
         "budget": _budget_text(archive),
         "certificate": "certificate.json" in archive.files,
         "releases": len(archive.past),

@@ -207,6 +207,8 @@ def problems_of_collect(collect: CollectConfig, config: Sections) -> Problems:
     if privacy.unit is not Unit.LOCAL or not privacy.already_private:
         yield "collect", _NO_PAGE
         return
+    if config.items.dated:
+        yield "items.file", "lists items by night, and the page asks about one list; name one"
     if len(names) > MOST_ITEMS:
         yield "collect", f"a page holds at most {MOST_ITEMS} items, got {len(names)}"
     if collect.about is None and collect.url.startswith("https://"):

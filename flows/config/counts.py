@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -52,6 +52,13 @@ class CountsConfig(Section):
     of: Annotated[tuple[Annotated[Query, Field(strict=False)], ...], Field(strict=False)] | None = (
         Field(default=None, min_length=1, examples=["[people, answers]"])
     )
+
+    def normal(self, unit: Unit, bounding: Bounding) -> dict[str, Any]:
+        """This section as every way to write it is hashed: the usual counts are not named."""
+        usual = CountsConfig(share=self.share)
+        asked = queries_of(self, unit, bounding)
+        named = None if asked == queries_of(usual, unit, bounding) else asked
+        return {"share": self.share, "of": named}
 
 
 def queries_of(counts: CountsConfig, unit: Unit, bounding: Bounding) -> tuple[Query, ...]:

@@ -32,7 +32,7 @@ from hushrank.flows.config.row_rules import (
     problems_of_words,
 )
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunner
-from hushrank.flows.config.schedule import problems_of_paths
+from hushrank.flows.config.schedule import problems_of_paths, selects_nights
 from hushrank.pipelines.engine.runner import memory_for, most_workers
 from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
@@ -168,9 +168,28 @@ def _problems_of_report(config: Sections, methods: Methods) -> Problems:
 
 def _problems_of_items(config: Sections) -> Problems:
     catalogue = config.items.catalogue
+    if config.items.dated:
+        yield from _problems_of_dated_items(config)
     if config.top_k is not None and config.top_k >= len(catalogue):
         yield "top_k", f"must be below the number of items ({len(catalogue)}), got {config.top_k}"
     yield from problems_of_words(config.input, catalogue)
+
+
+def _problems_of_dated_items(config: Sections) -> Problems:
+    """Yield the broken rules of a file that lists items by night."""
+    if not selects_nights(config.input.paths, config.schedule):
+        yield (
+            "items.file",
+            "lists items by night ({date} in its name, or columns from and until), and this job"
+            " selects no nights. Name one list without nights, or write {date} into input.paths or"
+            " set schedule.window or schedule.partition",
+        )
+    if config.schedule.stream is not None:
+        yield (
+            "items.file",
+            "lists items by night, and all nights of a stream have one list. Name one list with"
+            " all items, also of those that come later, or remove schedule.stream",
+        )
 
 
 def _problems_of_method(config: Sections, methods: Methods) -> Problems:

@@ -58,6 +58,7 @@ FOLDER = "folder"  # key of the validation context: folder where relative paths 
 BASE = "base"  # another: folder that replaces it in the identity of moved files; None: that folder
 COUNTED = "counted"  # another: function that gets each absolute path whose text enters the identity
 SURVEY = "survey"  # another: the YAML file itself
+NIGHT = "night"  # another: the night whose items are listed; None: that of no night
 
 
 def local_path(value: object, info: ValidationInfo) -> object:

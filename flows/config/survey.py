@@ -1,8 +1,7 @@
-"""The YAML file of a job: its sections and the rules between them.
+"""The job that a YAML file describes: its sections, and its identity.
 
-`check_config` also reads the file of the catalogue, so the checked content is the content that
-runs. Relative paths start at the folder of the YAML file. Each section is a module of this room.
-The caller passes the methods that exist (`flows.methods.registry.load_config`).
+Relative paths start at the folder of the YAML file. Each section is a module of this room, and
+`check` makes a job of the file's content.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import date
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
@@ -22,7 +21,6 @@ from pydantic import (
     BeforeValidator,
     Field,
     PrivateAttr,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -33,9 +31,7 @@ from hushrank.flows.config.comparisons import Design, GroupsConfig, InputConfig
 from hushrank.flows.config.items import ItemsConfig, PublicDesign
 from hushrank.flows.config.items import spelled_out as spelled_out_items
 from hushrank.flows.config.method import (
-    METHODS,
     GraphKind,
-    Methods,
     ModelConfig,
     PairEstimator,
     ReportConfig,
@@ -62,16 +58,8 @@ from hushrank.flows.config.schedule import (
     with_distinct_pairs,
     with_nightly_share,
 )
-from hushrank.flows.config.section import (
-    BASE,
-    COUNTED,
-    FOLDER,
-    SURVEY,
-    AnyPlace,
-    Section,
-    Text,
-)
-from hushrank.flows.config.yaml_file import config_error, refuse
+from hushrank.flows.config.section import SURVEY, AnyPlace, Section, Text
+from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.engine.runner import DEFAULT_MEMORY
 from hushrank.privacy.random_pairs import Hide, RandomPairs, laws_of_levels, n_pairs
@@ -185,6 +173,7 @@ class SurveyConfig(Section):
     memory_limit: MemorySize = Field(default=DEFAULT_MEMORY, examples=["2 GiB"])
     _settled_design: Design = PrivateAttr(default=Design.ANY)
     _counted: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    _checked_on: Callable[[date], SurveyConfig] | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -306,10 +295,10 @@ class SurveyConfig(Section):
         columns = self.rankings.ranking_columns(self.items.catalogue.names)
         if self.groups is None or isinstance(columns, RankColumns):
             return columns
-        from hushrank.transforms.rankings.person_features import GroupOfRankings
+        from hushrank.transforms.rankings.person_features import groups_of_rankings
 
-        group = GroupOfRankings(column=self.groups.column or "", groups=self.groups.groups())
-        return replace(columns, features=group)
+        own = groups_of_rankings(self.groups.column, self.groups.sets(), self.groups.groups())
+        return replace(columns, features=own)
 
     def laws_of_pairs(self) -> tuple[RandomPairs, ...]:
         """Laws by which rankings may answer random pairs, one for each level of epsilon.
@@ -410,6 +399,16 @@ class SurveyConfig(Section):
             dict.fromkeys(self.job_hash(by_place=place, by_words=words) for words, place in forms)
         )
 
+    def on_night(self, night: date) -> Self:
+        """Return the job with the items that `night` lists; all rules are checked with them.
+
+        Raises:
+            ConfigError: no list is there, or one of its items or a rule is broken.
+        """
+        if not self.items.dated or self._checked_on is None:
+            return self
+        return self.model_copy(update={"items": self._checked_on(night).items})
+
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy as pydantic does, but recompute all derived values."""
         copied = super().model_copy(update=update, deep=deep)
@@ -421,7 +420,8 @@ class SurveyConfig(Section):
 
         It covers: name, input (with paths in any order; one that is written relative to the YAML
         file, or lies in its folder, counts from there, so everything may be moved together), the
-        names of the catalogue in their order (so a changed items file is another job), groups,
+        names of the catalogue in their order (so a changed items file is another job; of a file
+        that lists items by night its place alone, and the release key adds the night's), groups,
         privacy, method, model (of public exposures the numbers) and top_k, with defaults as if
         written out, and how rows are assigned to nights. It leaves out: the date of the night;
         rules, report and the labels of items, which change how a release is written but not what
@@ -432,12 +432,10 @@ class SurveyConfig(Section):
 
         Args:
             by_place: hash absolute paths, as earlier versions did.
-            by_words: hash also words that are understood without a key, as earlier versions did.
+            by_words: hash also words that need no key, and counts as written, as earlier ones did.
         """
-        dumped = self.model_dump_json(
-            include={"name", "input", "privacy", "method", "model", "top_k"}
-        )
-        content = json.loads(dumped)
+        parts = {"name", "input", "privacy", "method", "model", "top_k"}
+        content = json.loads(self.model_dump_json(include=parts))
         del content["model"]["exposures"]
         if (design := self.model.design()) is not None:  # else as in versions without the key
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
@@ -454,13 +452,16 @@ class SurveyConfig(Section):
         if (
             isinstance(self.input, InputConfig)
             and not by_words
+            and not self.items.dated
             and self.input.needs_no_words(names)
         ):
             content["input"]["words"] = content["input"]["columns"]["winner_values"] = None
         _without_new_keys(content["input"], self._settled_design, self.asked_design())
+        if (counts := self.privacy.counts) is not None and not by_words:
+            content["privacy"]["counts"] = counts.normal(self.privacy.unit, self.privacy.bounding)
         _without_new_privacy(content["privacy"])
-        content["items"] = self.items.identity()
-        if isinstance(self.input, ResponsesConfig):
+        content["items"] = self.items.identity(counted)
+        if isinstance(self.input, ResponsesConfig) and not self.items.dated:
             content["input"] |= self.input.normal_forms(self.items.catalogue)
         if self.items.first_code and self.columns().item_names():  # 0 reads rows as no key does
             content["first_code"] = self.items.first_code
@@ -563,36 +564,3 @@ def _without_new_graphs(content: dict[str, Any], *, even: bool) -> None:
         del content["estimator"]
     if content["graph"] == GraphKind.AUTO and not even:
         content["graph"] = GraphKind.DENSE
-
-
-def check_config(
-    path: Path,
-    content: Mapping[object, object],
-    methods: Methods,
-    base: Path | None = None,
-) -> SurveyConfig:
-    """Check the job that `content`, read from the YAML file at `path`, describes.
-
-    Args:
-        path: path of the file, for messages and relative paths.
-        content: keys of the file.
-        methods: the methods that it may name.
-        base: a folder from which paths in it count for the identity of the job, where there is no
-            YAML file; None: the folder of that file.
-
-    Raises:
-        ConfigError: a value breaks a rule; one line for each problem found.
-    """
-    counted: dict[str, str] = {}
-    context = {
-        **{FOLDER: path.parent, SURVEY: path, METHODS: methods},
-        **{BASE: base, COUNTED: counted},
-    }
-    try:
-        config = SurveyConfig.model_validate(content, context=context)
-        config._counted = counted
-        return config
-    except ValidationError as error:
-        from hushrank.flows.config.yaml_file import lines_of_keys
-
-        raise config_error(path, error, SurveyConfig, lines_of_keys(path)) from None

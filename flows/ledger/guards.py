@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -117,8 +118,14 @@ class Guards:
 
         return GuardedLedger(inner, key=self.key, signer=self.signer, anchor=self.anchor)
 
-    def ledger(self, place: Place, terms: BudgetTerms) -> Ledger:
-        """Open the ledger at `place` for one population."""
+    def ledger(self, place: Place, terms: BudgetTerms, beside: Sequence[str] = ()) -> Ledger:
+        """Open the ledger at `place` for one population.
+
+        Args:
+            place: file or object of the ledger.
+            terms: terms of the population.
+            beside: other paths and URLs of the job, whose accounts are recorded too.
+        """
         seal = None if self.signer is None else partial(sealed, signer=self.signer)
         return Ledger(
             self.around(place),
@@ -126,6 +133,7 @@ class Guards:
             seal=seal,
             terms_key=self.terms_key,
             officer=self.officer,
+            places=(f"{place}", *beside),
         )
 
 

@@ -168,7 +168,8 @@ class Ledger:
         place: a local path, or another backend.
         terms: the configured terms; totals and renewal may change later, and changes are recorded.
         clock: returns the present time, with a time zone.
-        operator: the account to record; None: `operator_name()`.
+        operator: the account to record; None: `operator_name`, when a line is written.
+        places: paths and URLs of the job, whose accounts are recorded too.
         seal: signs each new line; None: they are not signed, which a signed ledger refuses.
         terms_key: key to which the ledger's terms must belong; None: any, or nobody's.
         officer: private key of the holder of the terms, who may set them; None: not at hand.
@@ -184,6 +185,7 @@ class Ledger:
         *,
         clock: Callable[[], datetime] = utc_now,
         operator: str | None = None,
+        places: Sequence[str] = (),
         seal: Seal | None = None,
         terms_key: PublicKey | None = None,
         officer: KeySigner | None = None,
@@ -197,7 +199,8 @@ class Ledger:
         self._known: Snapshot | None = None  # the content read or written last, if it is intact
         self._parsed: tuple[str, Chain, Account] | None = None  # parsed content of one token
         self._clock = clock
-        self._operator = operator_name() if operator is None else operator
+        self._operator = operator
+        self._places = places
 
     def run_lock(self, release_id: str, wait: float = 0.0) -> AbstractContextManager[None]:
         """Hold this lock for the whole run of a release; it ends with the block or the process.
@@ -503,7 +506,7 @@ class Ledger:
             book.chain,
             events,
             population=self.terms.population,
-            operator=self._operator,
+            operator=self._operator or operator_name(self._places),
             time=time,
             seal=self._seal,
             approve=None if officer is None else partial(sealed, signer=officer, field=APPROVAL),

@@ -431,7 +431,7 @@ class HistoryRow:
         release_id: empty for terms.
         spend: cost; None if nothing is charged.
         counts_now: whether it uses budget of the current period.
-        operator: person or account that ran it.
+        operator: account that ran it, and its names elsewhere (`operator_name`).
         note: the terms, why a release is unsafe, or the night, the attempt and what to do.
     """
 

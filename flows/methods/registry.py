@@ -13,10 +13,11 @@ from pkgutil import iter_modules, walk_packages
 
 import hushrank.flows.methods
 from hushrank.estimation.common.central_noise import calibrate_look
+from hushrank.flows.config.check import check_config
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.row_rules import ASKED, TIE_MODEL
-from hushrank.flows.config.survey import SurveyConfig, check_config
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Calibrated, Choice, Method

@@ -5,7 +5,8 @@ whatever happened to a schedule, a server or a machine. A night is released once
 late do not change it, and it costs nothing again. Only one night of a population is ranked at a
 time; the ledger's lock ensures this for all processes and machines that share the ledger.
 
-Which nights have other files now than when they were released, by the names in the ledger.
+Which nights have other files now than when they were released, by the names in the ledger, or
+another list of items, by the release.
 
 The ledger holds keyed names of the contents that a release was counted from, so the answer needs
 digests of the files and no row. That files came or were changed is public, as the days are on which
@@ -47,6 +48,7 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import attempt_for
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.ledger.texts import spend_text
+from hushrank.flows.release.archive import find_archived, load_archived
 from hushrank.flows.release.identity import REMEMBERED_BYTES, Contents, input_names, is_plain
 from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.confidential_folder import (
@@ -78,6 +80,10 @@ CHANGED = (
     "Night {night} changed after its release: files came or have another content. Release {id}"
     " stays as it is; {fix}."
 )
+LISTED = (
+    "Night {night}: items.file lists other items now than those that release {id} ranks. It stays"
+    " as it is; {fix}."
+)
 AGAIN = "hushrank run --date {night} --again ranks the night as it is now, and pays again"
 IN_STREAM = "a night of a stream is drawn once, and rows that came late are not read"
 
@@ -85,7 +91,7 @@ IN_STREAM = "a night of a stream is drawn once, and rows that came late are not 
 def late_files(
     config: SurveyConfig, attempts: Mapping[date, Attempt], *, reads: bool = True
 ) -> dict[date, str]:
-    """A sentence for each released night whose files have changed since.
+    """A sentence for each released night whose files, or list of items, have changed since.
 
     Args:
         config: the configuration.
@@ -96,11 +102,11 @@ def late_files(
     Raises:
         LedgerError: the key of the ledger cannot be read.
     """
-    if not config.nightly or config.schedule.window is not None:
+    if not config.nightly:
         return {}
-    key, notes = find_key(config.ledger.path), dict[date, str]()
-    if key is None:
-        return {}
+    key, notes = find_key(config.ledger.path), _other_lists(config, attempts)
+    if key is None or config.schedule.window is not None:
+        return notes
     contents = Contents(key, config.confidential)
 
     def content_of(file: InputFile) -> str | None:
@@ -122,6 +128,25 @@ def late_files(
             fix = IN_STREAM if attempt.of else AGAIN.format(night=night)
             notes[night] = CHANGED.format(night=night, id=attempt.release_id, fix=fix)
     contents.remember()
+    return notes
+
+
+def _other_lists(config: SurveyConfig, attempts: Mapping[date, Attempt]) -> dict[date, str]:
+    """A sentence for each released night whose list of items is another now."""
+    notes = dict[date, str]()
+    if not config.items.dated:
+        return notes
+    for night, attempt in sorted(attempts.items()):
+        kept = find_archived(config.output, attempt.release_id) if _is_published(attempt) else None
+        if kept is None:
+            continue
+        try:
+            listed = config.on_night(night).items.catalogue.names
+        except ConfigError:  # the list is gone since: it names no other items
+            continue
+        if set(listed) != {line.item for line in load_archived(kept).ranking}:
+            fix = AGAIN.format(night=night)
+            notes[night] = LISTED.format(night=night, id=attempt.release_id, fix=fix)
     return notes
 
 

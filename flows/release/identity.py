@@ -75,6 +75,7 @@ def described(
     *,
     night: date | None,
     seed: int | None,
+    items: Sequence[str] | None = None,
 ) -> str:
     """Return the facts that make a release what it is, as one text.
 
@@ -84,14 +85,17 @@ def described(
         tables: digest of the file of epsilons, if there is one.
         night: the day whose rows are ranked; None: no nights are selected.
         seed: seed of a test or simulation; None: none.
+        items: items that the night lists; None: the job has one list, which its hash covers.
     """
-    told = {
+    told: dict[str, object] = {
         "job": job_hash,
         "input": contents,
         "tables": tables,
         "night": None if night is None else night.isoformat(),
         "seed": seed,
     }
+    if items is not None:
+        told["items"] = list(items)
     return json.dumps(told, sort_keys=True)
 
 

@@ -134,8 +134,7 @@ def _drift(before: Release, release: Release) -> str:
 def job_change(before: Release, release: Release) -> str:
     """Say what changed of the job, as far as releases show it, and what can be compared."""
     old, new = before.privacy, release.privacy
-    shown = {line.item: line.shown for each in (before, release) for line in each.ranking}
-    were, are = ({line.item for line in each.ranking} for each in (before, release))
+    moved = _came_and_went(before, release)
     facts = (
         ("method", before.method, release.method),
         ("epsilon", f"{old.epsilon:g}", f"{new.epsilon:g}"),
@@ -145,17 +144,24 @@ def job_change(before: Release, release: Release) -> str:
         ("user names of a person at most", old.names_per_person or 1, new.names_per_person or 1),
     )
     parts = [f"{name} {a} became {b}" for name, a, b in facts if a != b]
-    for word, names in (("came", are - were), ("went", were - are)):
-        if names and are and were:
-            parts.append(f"{name_list(sorted(shown[name] for name in names))} {word}")
+    if before.ranking and release.ranking:
+        parts += moved
     what = "; ".join(parts) or "something that releases do not show, such as its input"
-    if are != were:
+    if moved:
         compared = "Ranks among the items of both may be read side by side, scores may not."
     elif before.scale is not release.scale:
         compared = "Their scores are of different kinds; ranks may be read side by side."
     else:
         compared = "Their scores can be compared, each with its own interval."
     return f"The job changed after that release: {what}. {compared}"
+
+
+def _came_and_went(before: Release, release: Release) -> list[str]:
+    """Say which items only one of two releases ranks; empty: both rank the same."""
+    old, new = ({line.item: line.shown for line in each.ranking} for each in (before, release))
+    moved = (("came", new, old), ("went", old, new))
+    names = [(word, sorted(own[each] for each in own.keys() - other)) for word, own, other in moved]
+    return [f"{name_list(found)} {word}" for word, found in names if found]
 
 
 def _nights(before: Release, release: Release) -> tuple[StreamRecord, StreamRecord] | None:
@@ -232,10 +238,14 @@ def _why_not(before: Release, release: Release) -> str | None:
     """Why scores cannot be compared, or a sentence on lists without scores; None if they can be."""
     if (before.released.best or release.released.best) is not None:
         return _lists(before, release)
-    if before.scale is not release.scale or {line.item for line in before.ranking} != {
-        line.item for line in release.ranking
-    }:
-        return "It ranked other items, or has another kind of score, so the two are not compared."
+    if before.scale is not release.scale:
+        return "It has another kind of score, so the two are not compared."
+    if moved := _came_and_went(before, release):
+        return (
+            f"It ranked other items: {'; '.join(moved)}. A score is counted from the mean of its"
+            " list, so the two are not compared; ranks among the items of both may be read side by"
+            " side."
+        )
     if not (before.informative and release.informative):
         return "One of the two shows nothing but noise, so there is nothing to compare."
     zeros = [np.mean([line.score for line in each.ranking]) for each in (before, release)]

@@ -68,7 +68,9 @@ def ledger_of(config: SurveyConfig, guards: Guards | None = None) -> Ledger:
         LedgerError: the key cannot be used.
     """
     guards = Guards.of(config.ledger) if guards is None else guards
-    return guards.ledger(config.ledger.path, ledger_terms(config))
+    anchor = config.ledger.anchor or ""
+    beside = (anchor, str(config.output), str(config.confidential), *config.input.paths)
+    return guards.ledger(config.ledger.path, ledger_terms(config), beside)
 
 
 def record_access(config: SurveyConfig, command: str, night: date | None = None) -> None:
@@ -462,6 +464,23 @@ class Survey:
         items = self.config.items.with_found(names)
         self.config = self.config.model_copy(update={"items": items})
         self.__dict__.pop("calibrated", None)
+
+    def on_night(self, night: date | None) -> Survey:
+        """Return the survey with the items that `night` lists; its ledger is the same.
+
+        Raises:
+            ConfigError: no list is there for that night, or it breaks a rule.
+        """
+        if night is None or not self.config.items.dated:
+            return self
+        with_list = replace(self, config=self.config.on_night(night))
+        with_list.__dict__["ledger"] = self.ledger
+        return with_list
+
+    def list_items(self, names: tuple[str, ...]) -> None:
+        """Take these names, which were listed when its noise was drawn, for its items."""
+        items = self.config.items.with_listed(names)
+        self.config = self.config.model_copy(update={"items": items})
 
     def settle(self, config: SurveyConfig) -> None:
         """Take what its ledger or its mechanism has decided; neither is made again.

@@ -13,6 +13,7 @@ drawn. So a run that dies has left one mark or none, as without a look (`flows.r
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -52,6 +53,7 @@ if TYPE_CHECKING:  # loaded for jobs that count beside the ranking, or find name
 
 # Entries beside the arrays.
 CREATED, CODE, LAW, VOTES, NAMES = "created", "code_version", "law", "look", "names"
+LISTED = "listed"
 BESIDE = "beside_"  # begins the name of each query beside the ranking
 FORMAT = 1  # version of the entry `LAW`
 
@@ -74,6 +76,7 @@ class Drawn:
         audit: results of an audit of the job so far; None: the job names no audit, or an earlier
             version drew.
         found: names of items that were drawn first; None: the items are public.
+        listed: items that the night listed; None: all nights have one list, that of the job.
     """
 
     arrays: Arrays
@@ -87,6 +90,7 @@ class Drawn:
     software: Software | None = None
     audit: tuple[AuditedPair, ...] | None = None
     found: FoundNames | None = None
+    listed: tuple[str, ...] | None = None
 
     @property
     def mechanism(self) -> Mechanism:
@@ -122,6 +126,7 @@ def entries_of(drawn: Drawn) -> Arrays:
         **({} if drawn.votes is None else {VOTES: drawn.votes}),
         **{f"{BESIDE}{query}": numbers for query, numbers in drawn.counts.items()},
         **({} if drawn.found is None else {NAMES: np.array(drawn.found.to_json().decode())}),
+        **({} if drawn.listed is None else {LISTED: np.array(json.dumps(drawn.listed))}),
         CREATED: np.array(drawn.created.isoformat(timespec="seconds")),
         CODE: np.array(drawn.code_version),
         LAW: np.array(
@@ -177,7 +182,7 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
     """
     arrays = dict(entries)
     created, code = (str(arrays.pop(name)) for name in (CREATED, CODE))
-    law, votes, names = (arrays.pop(name, None) for name in (LAW, VOTES, NAMES))
+    law, votes, names, listed = (arrays.pop(each, None) for each in (LAW, VOTES, NAMES, LISTED))
     counts = {
         query: arrays.pop(name)
         for query, name in [(each, f"{BESIDE}{each}") for each in Query]
@@ -199,6 +204,7 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
         software=None if document is None else document.software,
         audit=None if document is None else document.audit,
         found=None if names is None else _names_in(str(names)),
+        listed=None if listed is None else tuple(json.loads(str(listed))),
     )
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hushrank.flows.config.apart import check_files_apart, named_places
 from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.schedule import path_on
 from hushrank.flows.config.section import FORM
 from hushrank.flows.config.survey import SurveyConfig
@@ -218,11 +219,18 @@ def _refuse_codes(files: Sequence[InputFile], heads: Sequence[Head], config: Sur
             type_ = head.schema.field(name).type
             held = type_.value_type if is_list(type_) else type_
             if pa.types.is_integer(held) and file.format is not FileFormat.PREFLIB:
-                raise ConfigError(_codes_unclear(file, name, config.items.catalogue.names))
+                raise ConfigError(_codes_unclear(file, name, config.items))
 
 
-def _codes_unclear(file: InputFile, column: str, names: Sequence[str]) -> str:
+def _codes_unclear(file: InputFile, column: str, items: ItemsConfig) -> str:
     """The refusal of whole numbers for names, with both readings and how to write each."""
+    names = items.catalogue.names
+    if items.dated:
+        return (
+            f"{file.name}: column {column} holds whole numbers and the items are names, so nothing"
+            " says which item 1 is. Write names into the rows, or the numbers into column item of"
+            " items.file and names into its column name. Nothing was spent."
+        )
     in_memory = bool(file.digest)
     one, zero = (
         f"items={{'names': [...], 'first_code': {code}}}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 
@@ -41,7 +42,7 @@ from hushrank.flows.run.stages import SingleRelease
 from hushrank.privacy.units import Unit
 from hushrank.transforms import system
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.files import source_of
+from hushrank.transforms.storage.files import FileFormat, source_of
 
 
 def occasion_of(job: Job) -> Occasion:
@@ -75,13 +76,15 @@ def prepare_job(
         NightWithoutFiles: an input path names no file for that night.
         ConfigError: the configuration, an input file or the output folder breaks a rule.
     """
-    path, config, calibrated = survey.path, survey.config, survey.calibrated
+    path, config = survey.path, survey.config
     if seed is not None and config.schedule.stream is not None:
         raise ConfigError(
             f"{path}: --unsafe-seed is not for a night of a stream, whose noise is part of the"
             " nights after it; leave one of them out. Nothing was read or spent."
         )
+    survey.calibrated  # noqa: B018 - what the method refuses, it refuses before files are listed
     files, tables = input_of(path, config, night, survey.held, survey.source)
+    survey = survey.on_night(night)  # a night without files needs no list
     check_places(config, unsafe=seed is not None or not survey.counted)
     survey.audit  # noqa: B018 - what is wrong with it is said before anything is paid for
     return Job(
@@ -93,12 +96,17 @@ def prepare_job(
         night=night,
         again=again,
         known_id=known_id,
-        calibrated=calibrated,
+        calibrated=survey.calibrated,
     )
 
 
 def job_of_drawn(survey: Survey, release_id: str, night: date | None) -> Job:
-    """The job of a release that was drawn before, which only publishes it."""
+    """The job of a release that was drawn before, which only publishes it.
+
+    Names of its items are stored with the noise, so a list that is gone since stops nothing.
+    """
+    with suppress(ConfigError):
+        survey = survey.on_night(night)
     return Job(made_for=occasion_of, survey=survey, files=(), night=night, known_id=release_id)
 
 
@@ -112,6 +120,7 @@ def job_to_inspect(survey: Survey, night: date | None) -> Job:
     from hushrank.flows.config.discover_rules import require_listed
 
     require_listed(survey.config, f"{survey.path}", "inspect")
+    survey = survey.on_night(night)
     config, calibrated = survey.config, survey.calibrated
     if config.input.version is not None:
         raise ConfigError(
@@ -286,6 +295,12 @@ def look_notes(job: Job) -> tuple[str, ...]:
     return (NO_LOOK,) if could and privacy.look is None and job.safe else ()
 
 
+CODES_BY_NIGHT = (
+    "A whole number in place of an item's name counts from 0 in the list of the night, so 0 is {}"
+    " there, and may be another item on another night. Write names into the rows."
+)
+
+
 def readings(job: Job) -> tuple[Reading, ...]:
     """Ways in which values of the rows are read."""
     items, files = job.config.items, job.files
@@ -293,10 +308,13 @@ def readings(job: Job) -> tuple[Reading, ...]:
         names=items.catalogue.names,
         formats={file.format for file in files},
         complete=all(file.path.endswith(COMPLETE_ORDERS) for file in files),
-        codes=items.codes_unclear,
+        codes=items.codes_unclear and not items.dated,
         written=items.discover is not None,
     )
-    return tuple(job.config.input.readings(given))
+    found = tuple(job.config.input.readings(given))
+    if items.codes_unclear and items.dated and given.formats & {FileFormat.CSV, FileFormat.JSONL}:
+        return (*found, Reading(CODES_BY_NIGHT.format(given.names[0])))
+    return found
 
 
 def drawn_before(job: Job) -> Attempt | None:

@@ -223,6 +223,7 @@ def _drawn(job: Job, noisy: Noisy) -> Drawn:
         software=software(),
         audit=job.survey.audit or None,
         found=job.found,
+        listed=job.config.items.of_night(),
     )
 
 
@@ -251,6 +252,8 @@ def stored(job: Job) -> Drawn:
     drawn = stored_drawn(job.work, job.release_id, attempts, job.config)
     if drawn.found is not None:
         job.take_names(drawn.found)
+    if drawn.listed is not None:
+        job.survey.list_items(drawn.listed)
     return drawn
 
 

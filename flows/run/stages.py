@@ -114,6 +114,8 @@ def _bound_of_stream(stream: StreamConfig) -> str:
     metered = stream.participation
     if metered is None:
         return ""
+    if metered.squares is not None:
+        return f" a night, n of which take n² + n from {metered.squares} for the whole stream"
     text = f" a night and {metered.rows} in the whole stream"
     if metered.pair_gap is not None:
         text += f", one about the same two items in {metered.pair_gap} nights"
@@ -314,9 +316,10 @@ class SingleRelease:
         account = job.ledger.known().account if job.safe else None
         with told_as_input():
             inputs = meant_by(job.contents, job.files), meant_by(job.contents, job.tables)
-            hashes = job.config.job_hashes
+            hashes, items = job.config.job_hashes, job.config.items.of_night()
             text, *earlier = (
-                described(each, *inputs, night=job.night, seed=job.seed) for each in hashes
+                described(each, *inputs, night=job.night, seed=job.seed, items=items)
+                for each in hashes
             )
         if account is None:
             return job.key.tag(Named.RELEASE, text)

@@ -167,6 +167,14 @@ class Kind(ABC, Generic[Job]):
         return False
 
     @property
+    def joins_parts(self) -> bool:
+        """Whether `encode` may take rows of several files at once, whose places say nothing.
+
+        Not if it draws random bits for each row: what it draws must be used.
+        """
+        return not self.reads_again
+
+    @property
     def encode_rows(self) -> int:
         """Rows that are encoded at a time."""
         return ENCODE_ROWS

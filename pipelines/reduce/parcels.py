@@ -10,7 +10,9 @@ its splits, and none of any other.
 All of it depends on the key of the reduction: pseudonyms, and which rows are kept. So the next run
 takes the same key, and the name of each parcel is a keyed digest of the splits, with sizes and
 versions of their files, of the settings and of the code's version. A parcel of anything else is
-never found, and is deleted; one that is damaged, or whose rows are, is made again. The choice of
+never found, and is deleted; one that is damaged, or whose rows are, is made again. Parcel and rows
+are sealed under that key, so whoever can write the folder and does not know the key changes no
+result. The choice of
 rows is the same function of key and rows as in one go, so the counts are the same, to the bit.
 
 The files have the form of rows that wait on an engine (`WAITING_FILE`), and go with them: once the
@@ -31,6 +33,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from blake3 import blake3
 
 from hushrank.pipelines.reduce.dense_total import Block, blocks_of, place_of
 from hushrank.pipelines.reduce.kind import ROWS, TALLY, rows_file
@@ -102,14 +105,18 @@ def kept_parcels(job: Reduction, splits: Sequence[Split]) -> Store:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Rows of a parcel in the file: their place, number of words, and the sum of the words."""
+    """Rows of a parcel in the file: their place, number of words, and a keyed digest of them."""
 
     place: int
     words: int
-    total: int
+    seal: bytes
 
-    def is_whole(self, spill: SpillFile | None) -> bool:
-        """Whether the file has these rows; a power failure may have cut them off or zeroed them."""
+    def is_whole(self, spill: SpillFile | None, key: bytes) -> bool:
+        """Whether the file has these rows.
+
+        A power failure may have cut them off or zeroed them, and nobody who lacks the key of the
+        reduction can put others in their place.
+        """
         if spill is None:
             return False
         words = np.empty(self.words, np.uint64)
@@ -117,23 +124,24 @@ class Waiting:
             spill.read(words, self.place)
         except OSError:
             return False
-        return _total(words) == self.total
+        return hmac.compare_digest(_seal_of(words, key), self.seal)
 
 
-def _total(words: Words) -> int:
-    return int(words.sum(dtype=np.uint64))
+def _seal_of(words: Words, key: bytes) -> bytes:
+    return blake3(words.data.cast("B"), key=key).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Noted(SpillFile):
-    """A spill file that notes what is appended to it, in `waiting`."""
+    """A spill file that notes what is appended to it, in `waiting`, sealed under `key`."""
 
+    key: bytes = field(default=b"", repr=False)
     waiting: list[Waiting] = field(default_factory=list)
 
     def append(self, words: Words) -> int:
         """As `SpillFile.append`."""
         place = SpillFile.append(self, words)
-        self.waiting.append(Waiting(place, words.size, _total(words)))
+        self.waiting.append(Waiting(place, words.size, _seal_of(words, self.key)))
         return place
 
 
@@ -174,7 +182,7 @@ class Store:
         if not hmac.compare_digest(seal, self._seal(number, packed)):
             return None
         parcel: Parcel = pickle.loads(packed)  # sealed under the key of this run
-        return parcel if all(each.is_whole(spill) for each in parcel.waiting) else None
+        return parcel if all(each.is_whole(spill, self.key) for each in parcel.waiting) else None
 
     def keep(self, number: int, parcel: Parcel) -> None:
         """Write a parcel; where that fails, say because the disk is full, the next run makes it."""
@@ -253,7 +261,7 @@ class _OneParcel(beam.DoFn):
         yield TaggedOutput(TALLY, parcel.tally)
 
     def _made(self, splits: list[tuple[int, Split]]) -> Parcel:
-        noted = None if self._spill is None else Noted(self._spill.descriptor)
+        noted = None if self._spill is None else Noted(self._spill.descriptor, key=self._store.key)
         parcel = Parcel([], Counter(), [] if noted is None else noted.waiting)
         total = None if self._sums is None else self._sums.create_accumulator()
         for output in outputs_of_bundle(Both(*self._steps(noted)), splits):

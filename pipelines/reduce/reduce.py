@@ -45,6 +45,7 @@ from hushrank.pipelines.reduce.kind import (
     execute,
 )
 from hushrank.pipelines.reduce.reduction_job import set_aside
+from hushrank.pipelines.reduce.together import Together
 from hushrank.transforms.common.encode import UNLISTED_ITEM, Sifted, text_of_rejects
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
@@ -58,7 +59,7 @@ from hushrank.transforms.storage.files import source_of
 from hushrank.transforms.storage.files_read import counted, note_read
 from hushrank.transforms.storage.read import read_batches
 from hushrank.transforms.storage.spill_file import Spill, SpillFile, SpillFolder
-from hushrank.transforms.storage.split import Split
+from hushrank.transforms.storage.split import Split, is_small
 
 if TYPE_CHECKING:
     from hushrank.pipelines.reduce.names_job import ReduceNames
@@ -393,13 +394,17 @@ class _Encode(_Sifting):
         super().__init__(kind, spill)
         self._partitions = kind.partitions(n_rows)
         self._chunk_rows = chunk_rows(kind, n_rows)
+        # Elsewhere an engine may repeat a bundle of other parts, and would set rows aside twice.
+        self._joins = in_process.is_chosen() and kind.joins_parts
 
     def start_bundle(self) -> None:
         # parts of several splits: many small files, large shuffle blocks
         self._waiting: list[Any] = []
+        self._n_waiting = 0
+        self._small = Together()
 
     def process(self, part: Part) -> Iterator[Any]:
-        tally, first = Counter[str](), part.place & (1 << ROW_BITS) - 1
+        tally = Counter[str]()
         rows = self._valid(part.found, f"{part.source}#{part.number}", tally)
         if len(rows):
             read, rows = len(rows), self._kind.answers_of(rows)
@@ -409,26 +414,52 @@ class _Encode(_Sifting):
             tally.update(votes.tally)
             if len(votes.rows):
                 yield from self._sent(votes.rows)
+        if len(rows) and not (self._joins and is_small(rows)):
+            yield from self._encoded(part, rows, tally)
+        elif len(rows):
+            if not self._small.takes(part, rows):
+                yield from self._encoded_together(tally)
+            self._small.add(part, rows)
+        yield TaggedOutput(TALLY, tally)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        tally = Counter[str]()
+        last = [*self._encoded_together(tally), *self._shuffle_blocks()]
+        if tally:
+            last.append(TaggedOutput(TALLY, tally))
+        yield from map(GlobalWindows.windowed_value, last)
+
+    def _encoded_together(self, tally: Counter[str]) -> Iterator[Any]:
+        """Encode small parts as one batch; where a row breaks a rule, each by itself to name it."""
+        small, self._small = self._small, Together()
+        batch = small.batch()
+        if batch is not None:
+            encoded = self._kind.encode(batch, 0, small.parts[0][0].split)
+            if encoded.rejects is None:
+                yield from self._sent(self._valid(encoded, "", tally))
+                return
+        for part, rows in small.parts:
+            yield from self._encoded(part, rows, tally)
+
+    def _encoded(self, part: Part, rows: Any, tally: Counter[str]) -> Iterator[Any]:
+        first = part.place & (1 << ROW_BITS) - 1
         for start in range(0, len(rows), self._kind.encode_rows):
             batch = rows.slice(start, self._kind.encode_rows)
             encoded = self._kind.encode(batch, part.place + start, part.split)
             valid = self._valid(encoded, f"{part.source}#row {first}+{start}", tally)
             yield from self._sent(valid)
-        yield TaggedOutput(TALLY, tally)
-
-    def finish_bundle(self) -> Iterator[Any]:
-        yield from map(GlobalWindows.windowed_value, self._shuffle_blocks())
 
     def _sent(self, rows: Any) -> Iterator[Any]:
         if not self._kind.meets_owners:
             yield rows
             return
         self._waiting.append(rows)
-        if sum(map(len, self._waiting)) >= self._chunk_rows:
+        self._n_waiting += len(rows)
+        if self._n_waiting >= self._chunk_rows:
             yield from self._shuffle_blocks()
 
     def _shuffle_blocks(self) -> Iterator[tuple[int, Any]]:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._n_waiting = self._waiting, [], 0
         if not waiting:
             return
         if not isinstance(self._spill, SpillFolder):

@@ -59,6 +59,10 @@ class AnswersKind(Kind[ReduceAnswers]):
         if epsilons.table is not None and self._table is None:
             self._table = read_epsilon_table(epsilons.table)
 
+    @property
+    def joins_parts(self) -> bool:
+        return False
+
     def answers_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = self.job.columns
         return answers_of_cells(batch, columns) if columns.pairs else batch

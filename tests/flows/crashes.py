@@ -34,6 +34,7 @@ from hushrank.flows import terminal
 from hushrank.flows.assembly import MEMORY
 from hushrank.flows.interfaces.cli.main import main
 from hushrank.flows.report import page as report
+from hushrank.flows.run import run as running
 from hushrank.flows.run.confidential_folder import Exact
 from hushrank.flows.run.context import Job, ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
@@ -45,7 +46,7 @@ from tests.flows.every_method import survey_of
 NIGHTLY = "nightly"  # one night of win counts
 STOPPING = "stopping"  # a survey that a look at its rows stops
 STREAM_FIRST, STREAM_NEXT, STREAM_LAST = "first night", "next night", "last night"  # of a stream
-METERED_NEXT = "next night, metered rows"
+METERED_NEXT, SQUARES_NEXT = "next night, metered rows", "next night, squares"
 PEOPLE = 6
 KILL = signal.Signals["SIGKILL"]  # Windows has no name for it
 RESUMING = "many files"  # a run whose finished parcels wait
@@ -192,6 +193,8 @@ class Struck:
         before: nights that run before it, of the same stream.
         ends: whether the stream ends with it.
         resumes: whether parcels of its count wait after a signal.
+        operations: number of its file operations.
+        counting: those of them in which rows are counted, by number.
     """
 
     survey: Survey
@@ -202,6 +205,7 @@ class Struck:
     resumes: bool = False
     spent: float = 0.0
     operations: int = 0
+    counting: range = range(0)
 
     @property
     def good(self) -> int:
@@ -242,12 +246,22 @@ class Struck:
 
         def counted() -> int:
             fault = Fault(NEVER, Blow.BROKEN, self.survey.folder)
+            counting: list[int] = []
+
+            def noted(*arguments: Any) -> Exact:
+                counting.append(fault.count + 1)
+                exact = reduce(*arguments)
+                counting.append(fault.count + 1)
+                return exact
+
+            running.reduce = noted
             code = exit_code(self.run(), fault)
-            sys.stdout.write(f"\n{fault.count}")
+            sys.stdout.write(f"\n{counting[0]} {counting[1]} {fault.count}")
             return code
 
         assert in_child(counted, count) == self.good, count.read_text()
-        self.operations = int(count.read_text().split()[-1])
+        start, stop, self.operations = map(int, count.read_text().split()[-3:])
+        self.counting = range(start, stop)
 
     def start_anew(self) -> None:
         for path in (self.survey.output, self.survey.work, Path(f"{self.survey.ledger}.runs")):
@@ -372,7 +386,8 @@ def strike_runs(names: Sequence[str], folder: str, stride: int) -> Counter[str]:
         names: of the variants.
         folder: for their surveys.
         stride: take every so many-th pair of an operation and of what strikes it; another first one
-            for each variant, so that all operations and blows take turns.
+            for each variant, so that all operations and blows take turns. Of a count whose parcels
+            wait, every operation meets every blow but SIGHUP, which ends a run as SIGTERM does.
 
     Returns:
         How often a run had got how far when it stopped.
@@ -387,7 +402,12 @@ def strike_runs(names: Sequence[str], folder: str, stride: int) -> Counter[str]:
         hangs_up = Blow.HUNG_UP.signal in terminal.STOPPING
         blows = [each for each in Blow if hangs_up or each is not Blow.HUNG_UP]
         pairs = itertools.product(range(1, struck.operations + 1), blows)
-        for step, blow in itertools.islice(pairs, number * FIRST_APART % stride, None, stride):
+        taken = list(itertools.islice(pairs, number * FIRST_APART % stride, None, stride))
+        if struck.resumes:
+            every = itertools.product(struck.counting, set(blows) - {Blow.HUNG_UP})
+            taken += [pair for pair in every if pair not in taken]
+            assert len(struck.counting) > 50
+        for step, blow in taken:
             try:
                 stopped_after[struck.strike(step, blow)] += 1
             except AssertionError as failure:
@@ -409,6 +429,9 @@ def struck_survey(name: str, folder: Path) -> Struck:
     if name == METERED_NEXT:
         participation = {"rows": 3, "pair_gap": 2, "burst": 3}
         return _of_stream(folder, 1, 3, "noisy-pairs", {"participation": participation})
+    if name == SQUARES_NEXT:
+        participation = {"squares": 6, "gap": 2, "burst": 6}
+        return _of_stream(folder, 1, 3, "win-loss, gaussian", {"participation": participation})
     if name != NIGHTLY:
         return Struck(survey_of(name, folder, PEOPLE))
     night, survey = date(2024, 11, 20), survey_of("noisy-counts", folder, PEOPLE)

@@ -298,6 +298,7 @@ def check_files(
     if schemas is None:
         schemas = in_order(partial(read_schema, columns=columns), files, remote=any_remote(files))
     found: dict[str, pa.Schema] = {}
+    fitting: dict[tuple[FileFormat | Service, int], pa.Schema] = {}  # by object: most share one
     for file, schema in zip(files, schemas, strict=True):
         try:
             schema.names  # noqa: B018 - Arrow decodes them only here
@@ -305,7 +306,9 @@ def check_files(
             raise InputError(
                 f"{file.name}: damaged: the name of a column is not UTF-8. Write it again."
             ) from None
-        check_schema(file.name, schema, columns, named_by_a_line=file.format is FileFormat.CSV)
+        if (file.format, id(schema)) not in fitting:
+            check_schema(file.name, schema, columns, named_by_a_line=file.format is FileFormat.CSV)
+            fitting[file.format, id(schema)] = schema
         if file.window is not None:
             file.window.check(file.name, schema)
         found[file.path] = schema

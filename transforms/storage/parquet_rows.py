@@ -117,7 +117,11 @@ def read_parquet(
         remote: whether reading ahead is worth the memory.
         threads: whether Arrow may use threads to decode columns side by side.
     """
-    metadata = _footer(stream, schema)
+    # Reading ahead holds a whole row group in memory; only over a network is that worth it.
+    local = {"pre_buffer": False, "buffer_size": READ_BYTES}
+    how = {"pre_buffer": True} if remote else local
+    parquet = pq.ParquetFile(stream, metadata=_footer(stream, schema), **how)
+    metadata = parquet.metadata
     leaves = _leaves(metadata, schema, row_groups)
     coded: list[str] = []
     rows = min([most_rows, *(_rows_of_fixed(field.type) for field in schema)])
@@ -131,24 +135,22 @@ def read_parquet(
     rows = rows if large else min(rows, FEW_ROWS)
     metadata = _without_dictionaries(stream, metadata, schema) if plain else metadata
     rows = min(rows, _rows_of_bytes(metadata, leaves, row_groups, most_rows))
-    # Reading ahead holds a whole row group in memory; only over a network is that worth it.
-    local = {"pre_buffer": False, "buffer_size": READ_BYTES}
-    how = {"pre_buffer": True} if remote else local
-    with pq.ParquetFile(stream, metadata=metadata, read_dictionary=coded, **how) as parquet:
-        for batch in parquet.iter_batches(
-            max(rows, 1), list(row_groups), schema.names, use_threads=threads
-        ):
-            yield _plain(batch)
+    if coded or plain:
+        parquet = pq.ParquetFile(stream, metadata=metadata, read_dictionary=coded, **how)
+    for batch in parquet.iter_batches(
+        max(rows, 1), list(row_groups), schema.names, use_threads=threads
+    ):
+        yield _plain(batch)
 
 
-def _footer(stream: IO[bytes], schema: pa.Schema) -> pq.FileMetaData:
-    """Read the footer, without Arrow's own notes on types if these make unreadable lists.
+def _footer(stream: IO[bytes], schema: pa.Schema) -> pq.FileMetaData | None:
+    """Read the footer without Arrow's notes on types, if these make unreadable lists; else None.
 
-    It reads no null among lists of a fixed size, and neither views nor, of several row groups,
+    Arrow reads no null among lists of a fixed size, and neither views nor, of several row groups,
     dictionaries in lists; without notes they are lists of any size, of plain texts.
     """
     hard = any(is_list(field.type) and _is_hard(field.type) for field in schema)
-    return _without_notes(stream) if hard else pq.read_metadata(stream)
+    return _without_notes(stream) if hard else None
 
 
 def _is_hard(lists: pa.ListType) -> bool:

@@ -87,6 +87,7 @@ _WELL_FORMED = (
 
 Flaws = NDArray[np.int8]
 USUALLY_UNPACKED = 8  # bytes of text that gzip makes of one; likewise
+THREADED_ROWS = 1 << 16  # least rows of a split that several threads decode
 CSV_BYTES_PER_ROW = 24  # bytes of a short row; they only decide how work is split
 TIMELESS = "no time in the column of the window"
 
@@ -503,8 +504,8 @@ def _parquet(
         batch_rows(split.schema),
         remote=is_remote(split.file.path),
         # On Beam without Arrow's threads: Beam reads other splits at the same time, and the threads
-        # would only wait for each other.
-        threads=in_process.is_chosen(),
+        # would only wait for each other. Of few rows, waking them costs more than decoding.
+        threads=in_process.is_chosen() and split.rows >= THREADED_ROWS,
     )
     return joined(batches, batch_rows(split.schema))
 

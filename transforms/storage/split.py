@@ -155,17 +155,22 @@ def joined(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Rec
     small: list[pa.RecordBatch] = []
     rows = n_bytes = 0
     for batch in batches:
-        is_small = len(batch) < SMALL_ROWS and batch.nbytes < SMALL_BYTES
+        small_one = is_small(batch)
         full = rows >= SMALL_ROWS or rows + len(batch) > most_rows or n_bytes >= SMALL_BYTES
-        if small and (full or not is_small or batch.schema != small[0].schema):
+        if small and (full or not small_one or batch.schema != small[0].schema):
             yield from _as_one(small)
             small, rows, n_bytes = [], 0, 0
-        if is_small:
+        if small_one:
             small.append(batch)
             rows, n_bytes = rows + len(batch), n_bytes + batch.nbytes
         else:
             yield batch
     yield from _as_one(small)
+
+
+def is_small(batch: pa.RecordBatch) -> bool:
+    """Whether a batch costs less if it is joined with others."""
+    return len(batch) < SMALL_ROWS and batch.nbytes < SMALL_BYTES
 
 
 def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import IO, Any
 
-from hushrank.transforms.common.extras import need
+from hushrank.transforms.common.extras import is_installed, need
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.tables.names import MAGIC, Answering, as_regex, ask, explained
 
@@ -142,6 +142,19 @@ def open_object(url: str, name: str) -> IO[bytes]:
     if stream is None:
         raise FileNotFoundError(url)
     return Answering(stream, name, _advice(url))  # type: ignore[return-value]
+
+
+def azure_credential(url: str) -> Any:
+    """The credential that gives tokens for an Azure store; None: a key opens it, or nothing does.
+
+    Raises:
+        ValueError: the URL does not have the form of its kind.
+    """
+    if not is_installed("azure"):
+        return None
+    store = _store(url)
+    keyed = store.account_key or store.sas_token or store.connection_string
+    return None if keyed else store.sync_credential
 
 
 def _advice(url: str) -> str:

@@ -134,7 +134,7 @@ def _form(options: RankingOptions, epsilons: EpsilonSource, as_lists: str | None
 
 def _catalogue(options: RankingOptions) -> tuple[str, ...] | None:
     """Public items, if the ranked items are hidden; else None."""
-    from hushrank.flows.config.items import read_item_names
+    from hushrank.flows.config.items_file import read_item_names
 
     if options.contest is not None:
         raise ConfigError(

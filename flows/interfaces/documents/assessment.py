@@ -16,9 +16,8 @@ from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.run.context import Survey
 from hushrank.flows.statement.local import LocalGuarantee
-from hushrank.flows.statement.mechanism import (
-    ALL_NIGHTS,
-    RHO_DELTA,
+from hushrank.flows.statement.mechanism import ALL_NIGHTS, RHO_DELTA
+from hushrank.flows.statement.night_words import (
     night_bounds,
     night_sentences,
     not_protected_on_nights,
@@ -58,7 +57,8 @@ _USES = {
 _CONTENTS = {  # of places whose key says too little
     "output": "releases, which are made to be published",
     "confidential": "exact counts while a run lasts, rows that were set aside, stored noise",
-    "ledger.path": "what each release cost; no answer and no name of a person",
+    "ledger.path": "what each release cost, and the account that ran it, which may be an e-mail"
+    " address of staff; no answer, and nobody who answered",
 }
 _RISKS = (
     (

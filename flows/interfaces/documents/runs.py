@@ -512,7 +512,7 @@ class LedgerEntry(Record):
             ended or cancelled; UNSAFE, terms, alert or recovery.
         cost: cost of the entry; null if nothing is charged.
         counts_now: whether it uses budget of the current period.
-        operator: person or account that ran it.
+        operator: account that ran it, and its names elsewhere: see docs/backup.md, "Who did it".
         note: a note in words.
     """
 

@@ -187,7 +187,8 @@ def _with_groups(
         CovariateRelease(**{name: values[k] for name, values in drawn.items()})
         for k in range(len(groups))
     ]
-    ranked = rank_groups_with_covariates(parts, mechanism.calibrated, found.estimate.scores)
+    whole = CovariateRelease(**{name: values[-1] for name, values in drawn.items()})
+    ranked = rank_groups_with_covariates(parts, whole, mechanism.calibrated, found.estimate.scores)
     items = config.items.catalogue.names
     boards = tuple(
         Board(

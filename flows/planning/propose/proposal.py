@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from hushrank.flows.config.items import COMPLETE_ORDERS, PREFLIB_ENDINGS, read_item_names
+from hushrank.flows.config.items import COMPLETE_ORDERS
+from hushrank.flows.config.items_file import PREFLIB_ENDINGS, read_item_names
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.planning.propose.columns import ColumnGuess, guess_columns
 from hushrank.flows.planning.propose.forms import (

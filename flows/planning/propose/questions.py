@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from hushrank.flows.config.items import ENDINGS
+from hushrank.flows.config.items_file import ENDINGS
 from hushrank.flows.planning.propose.names import choose, flow, line, scalar
 
 Reading = Mapping[str, tuple[str, ...]]  # codes of each outcome: left, right and maybe tie

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hushrank.estimation.common.alike_answers import effective_units
 from hushrank.estimation.common.central_noise import (
     calibrate_weighted,
     release_pair_counts,
@@ -15,7 +16,6 @@ from hushrank.estimation.common.central_noise import (
 )
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
-from hushrank.estimation.common.pooling import effective_units
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.privacy.randomness import seeded_bits

@@ -51,6 +51,15 @@ def battles(
     return CovariateCounts(cells, words, np.ones(rows, np.int64), n, 2)
 
 
+def all_rows(groups: list[CovariateCounts]) -> CovariateCounts:
+    """Rows of all groups."""
+    arrays = [
+        np.concatenate([getattr(each, name) for each in groups])
+        for name in ("cells", "words", "counts")
+    ]
+    return CovariateCounts(*arrays, groups[0].n_items, groups[0].n_covariates)
+
+
 @dataclass(frozen=True)
 class Survey:
     """One simulated survey, with the truth of each group."""
@@ -74,7 +83,8 @@ def survey(seed: int, made: CovariateMle, rows: int, spread: float, effect_sprea
     released = [
         covariate_mle(each, made, seeded_bits(100 * seed + k)) for k, each in enumerate(counts)
     ]
-    return Survey(scores, effects, rank_groups_with_covariates(released, made, shared))
+    whole = covariate_mle(all_rows(counts), made, seeded_bits(100 * seed + 77))
+    return Survey(scores, effects, rank_groups_with_covariates(released, whole, made, shared))
 
 
 @pytest.mark.slow
@@ -122,13 +132,12 @@ def test_a_small_group_learns_from_the_others() -> None:
         rng = np.random.default_rng(seed)
         scores = rng.normal(0, 1, 10)
         scores -= scores.mean()
-        released = [
-            covariate_mle(
-                battles(rng, scores, int(40_000 * share), EFFECTS), made, seeded_bits(9 * seed + k)
-            )
-            for k, share in enumerate(SHARES)
-        ]
-        ranked = rank_groups_with_covariates(released, made, scores)
+        counts = [battles(rng, scores, int(40_000 * share), EFFECTS) for share in SHARES]
+        *released, whole = (
+            covariate_mle(each, made, seeded_bits(9 * seed + k))
+            for k, each in enumerate([*counts, all_rows(counts)])
+        )
+        ranked = rank_groups_with_covariates(released, whole, made, scores)
         estimate, effects = rank_with_covariates(released[-1], made)
         pooled.append(np.abs(ranked.effects[-1].values - EFFECTS).max())
         alone.append(np.abs(effects.values - EFFECTS).max())
@@ -150,13 +159,12 @@ def test_no_group_is_worse_off_than_by_itself_where_noise_is_large() -> None:
         rng = np.random.default_rng(seed)
         scores = rng.normal(0, 1, 10)
         scores -= scores.mean()
-        released = [
-            covariate_mle(
-                battles(rng, scores, int(50_000 * share), EFFECTS), made, seeded_bits(9 * seed + k)
-            )
-            for k, share in enumerate(SHARES)
-        ]
-        ranked = rank_groups_with_covariates(released, made, scores)
+        counts = [battles(rng, scores, int(50_000 * share), EFFECTS) for share in SHARES]
+        *released, whole = (
+            covariate_mle(each, made, seeded_bits(9 * seed + k))
+            for k, each in enumerate([*counts, all_rows(counts)])
+        )
+        ranked = rank_groups_with_covariates(released, whole, made, scores)
         by_itself = [rank_with_covariates(each, made) for each in released]
         pooled.append(
             [
@@ -185,13 +193,13 @@ def test_what_others_lend_follows_from_how_much_groups_differ() -> None:
     """Effects that agree are lent with a small error; effects that differ with a large one."""
     variances = np.full((5, 1), 0.01)
     alike, apart = np.full((5, 1), 0.7), np.linspace(-1, 1.5, 5)[:, np.newaxis]
-    means, precisions = covariate_groups._lent(alike, variances)[0]
+    means, precisions = covariate_groups._lent(alike, variances, 5)[0]
     assert means[0] == pytest.approx(0.7)
-    _, little = covariate_groups._lent(apart, variances)[0]
+    _, little = covariate_groups._lent(apart, variances, 5)[0]
     assert precisions[0] > 10 * little[0]
     unknown = np.full((5, 1), np.inf)
     unknown[0] = 0.01
-    (of_known, nothing), (of_others, something), *_ = covariate_groups._lent(alike, unknown)
+    (of_known, nothing), (of_others, something), *_ = covariate_groups._lent(alike, unknown, 5)
     assert nothing[0] == 0
     assert of_known[0] == 0
     assert of_others[0] == pytest.approx(0.7)
@@ -204,7 +212,7 @@ def test_nothing_is_learned_from_groups_without_rows() -> None:
         np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.int64), 5, 2
     )
     released = [covariate_mle(empty, made, seeded_bits(k)) for k in range(2)]
-    ranked = rank_groups_with_covariates(released, made, np.zeros(5))
+    ranked = rank_groups_with_covariates(released, released[0], made, np.zeros(5))
     for board, effects in zip(ranked.boards.estimates, ranked.effects, strict=True):
         assert np.isfinite(board.scores).all()
         assert (board.high - board.low > 4).all()

@@ -9,7 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.config.items import read_item_names, read_items
+from hushrank.flows.config.items_file import read_item_names, read_items
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,6 @@
 """What the ledger promises one process: states, budget, terms, records."""
 
 import json
-import os
-import pwd
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -11,7 +9,6 @@ from hushrank.flows.errors import BudgetRefused, LedgerError
 from hushrank.flows.ledger.account import ReleaseState, Reservation
 from hushrank.flows.ledger.entries import Commit, read_chain, write_lines
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.ledger.operator import CLAIMS, operator_name
 from hushrank.flows.ledger.texts import HISTORY_COLUMNS
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
@@ -333,32 +330,6 @@ def test_history_shows_everything_once(ledger, path, clock):
 def test_the_configuration_is_recorded(ledger, path):
     ledger.reserve("a", pure(1), config_hash="c0ffee")
     assert json.loads(path.read_text().splitlines()[-1])["config_hash"] == "c0ffee"
-
-
-def test_an_account_that_only_the_environment_names_is_a_claim(monkeypatch):
-    own = pwd.getpwuid(os.getuid()).pw_name
-    for variable in CLAIMS:
-        monkeypatch.delenv(variable, raising=False)
-        assert operator_name() == own
-        monkeypatch.setenv(variable, own)
-        assert operator_name() == own
-        monkeypatch.setenv(variable, "ada\x1b[2J")
-        name = operator_name()
-        assert name.startswith(f"{own} ({variable} says ada")
-        assert "\x1b" not in name
-        monkeypatch.delenv(variable)
-
-
-def test_the_operator_is_recorded_even_without_a_name(path, monkeypatch):
-    def nameless(uid: int) -> str:
-        raise KeyError("uid not found")
-
-    monkeypatch.setattr(pwd, "getpwuid", nameless)
-    for variable in CLAIMS:
-        monkeypatch.delenv(variable, raising=False)
-    assert operator_name() == f"uid {os.getuid()}"
-    Ledger(path, terms_of()).reserve("a", pure(1))
-    assert json.loads(path.read_text().splitlines()[0])["operator"] == operator_name()
 
 
 def test_an_edited_ledger_is_refused_by_every_method(ledger, path):

@@ -22,7 +22,8 @@ import pytest
 from numpy.typing import NDArray
 
 from hushrank.estimation.comparisons import covariate_mle, perturbed_mle
-from hushrank.flows.config.survey import SurveyConfig, check_config
+from hushrank.flows.config.check import check_config
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.methods.registry import facts_of_methods
 from hushrank.pipelines.reduce.reduce_comparisons import ComparisonsKind

@@ -23,8 +23,9 @@ from hushrank.estimation.common.central_noise import calibrate_win_counts, relea
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.matrices import WinCounts
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
+from hushrank.flows.config.check import check_config
 from hushrank.flows.config.method import MethodFacts, Problems, Sections
-from hushrank.flows.config.survey import SurveyConfig, check_config
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods import registry

@@ -99,6 +99,11 @@ def test_a_served_schedule_makes_runs_and_one_of_them_ranks_what_is_due(
     # Later runs found nothing to do.
     assert sorted(folder.name[:10] for folder in archived(nightly.output)) == due
     assert deployment_of(on_prefect, kind)["entrypoint"] == "hushrank.flows.nights.scheduled.nights"
+    lines = [json.loads(line) for line in nightly.ledger.read_text().splitlines()]
+    assert all(
+        re.search(r"[(; ]Prefect says flow run \S+ by schedule \S+\)$", line["operator"])
+        for line in lines
+    ), lines
 
 
 def deployment_of(server: PrefectServer, population: str) -> dict[str, Any]:

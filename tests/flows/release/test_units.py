@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hushrank.estimation.common.estimate import estimate_of
 from hushrank.estimation.common.uncertainty import RankSeparation
-from hushrank.flows.config.items import read_items
+from hushrank.flows.config.items_file import read_items
 from hushrank.flows.display import ranking_table as table_shown
 from hushrank.flows.release.history import export_bytes, ranking_table
 from hushrank.flows.release.publish import ranking_csv

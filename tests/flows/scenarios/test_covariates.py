@@ -342,6 +342,23 @@ def test_python_shows_the_effects_of_groups(languages):
     assert set(release.groups) == set(LANGUAGES)
 
 
+def test_a_board_shows_the_effects_of_each_ranking(languages, tmp_path):
+    import hushrank as hr
+
+    survey = changed(languages, groups=GROUPS)
+    release = hr.run(survey).record
+    hr.board(survey, out=tmp_path / "site")
+    names = ["index.html", *(f"group-{number}.html" for number in range(1, 4))]
+    for name, effects in zip(
+        names, [release.effects, *(group.effects for group in release.groups)], strict=True
+    ):
+        page = (tmp_path / "site" / name).read_text(encoding="utf-8")
+        assert ("These effects are of all groups together." in page) == (name == "index.html")
+        for effect in effects:
+            assert f'<th scope="row">{effect.name}</th>' in page
+            assert f'<td class="number">{effect.estimate:.2f}</td>' in page
+
+
 def test_a_plan_ranks_groups_in_few_surveys(languages, command, monkeypatch):
     """Ranking groups takes longer than all else, and most of a plan is about the whole."""
     ranked = []

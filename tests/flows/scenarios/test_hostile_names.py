@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from hushrank.flows.config.items import read_item_names
+from hushrank.flows.config.items_file import read_item_names
 from hushrank.flows.release.history import export_bytes, ranking_table
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.report.page import render_report

@@ -190,3 +190,17 @@ def test_what_cannot_be_counted_is_refused_by_name(counted, changes, message):
     with pytest.raises(hr.ConfigError) as refused:
         calibrate(load_config(counted.config))
     assert message in " ".join(str(refused.value).split())
+
+
+def test_however_the_same_counts_are_written_they_are_one_job_and_paid_once(counted, command):
+    counted.set(privacy__counts=0.05)
+    usual = load_config(counted.config)
+    assert command("run", counted.config, "--direct")[0] == 0
+    for of in (["people", "answers"], ["answers", "people"]):
+        counted.set(privacy__counts={"share": 0.05, "of": of})
+        config = load_config(counted.config)
+        assert config.job_hash() == usual.job_hash()
+        assert config.job_hash(by_words=True) != usual.job_hash()  # as versions before wrote it
+        assert "nothing was spent now" in command("run", counted.config, "--direct")[1]
+    counted.set(privacy__counts={"share": 0.05, "of": ["answers"]})
+    assert load_config(counted.config).job_hash() != usual.job_hash()

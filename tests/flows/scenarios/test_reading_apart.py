@@ -23,7 +23,7 @@ import pytest
 
 import hushrank as hr
 from hushrank.flows import reading
-from hushrank.flows.config.items import read_items
+from hushrank.flows.config.items_file import read_items
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.reading import Reader, ReadingError, Reducer, read_apart
 from hushrank.pipelines.engine.runner import LEAST_MEMORY, hard_limit
@@ -229,7 +229,7 @@ def test_a_small_file_that_is_large_in_memory_is_refused_by_name(tmp_path, form)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no other system bounds a process so")
 def test_items_that_are_large_in_memory_are_refused_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr("hushrank.flows.config.items.LEAST_MEMORY", TIGHT)
+    monkeypatch.setattr("hushrank.flows.config.items_file.LEAST_MEMORY", TIGHT)
     path = tmp_path / "items.parquet"
     pq.write_table(pa.table({"item": texts()}), path, compression="zstd")
     with pytest.raises(ValueError, match=r"items\.parquet: .*memory"):

@@ -287,6 +287,7 @@ def test_files_and_a_delta_table_in_s3(survey, bucket, command):
     ranks(survey.set(input__paths=["s3://lake/log"]), command, "3.00")
     command("run", survey.config, "--direct")
     assert survey.ledger.read_text().count('"commit"') == 1
+    assert re.search(r"\S+:\d+ says arn:aws:sts::\d{12}:user/moto", survey.ledger.read_text())
     deltalake.write_deltalake("s3://lake/battles", rows_of(survey))
     survey.set(input__paths=["delta:s3://lake/battles"], output="of-delta")
     ranks(survey, command, "1.00")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hushrank.flows.ledger import operator
 from tests.flows.conftest import Survey
 from tests.flows.forgeries import Forger
 from tests.flows.honest_releases import own_terms
@@ -154,3 +155,23 @@ def test_terms_that_would_belong_to_nobody_are_not_approved(survey: Survey, comm
     code, printed = command(*words)
     assert (code, "ledger.terms_key is missing" in printed) == (2, True), printed
     assert not Path(survey.ledger).exists()
+
+
+def test_the_officers_account_in_a_cloud_stands_on_the_page_and_in_the_table(
+    survey: Survey, command: Command, monkeypatch: pytest.MonkeyPatch
+):
+    account = f"AWS: arn:aws:sts::123456789012:assumed-role/{'Officer' * 9}/ada@example.org"
+    monkeypatch.setattr(operator, "accounts_of", lambda _: (account,))
+    own_terms(survey)
+    monkeypatch.undo()
+    assert command("run", survey.config, "--direct")[0] == 0
+    page = (survey.output / "report.html").read_text()
+    assert account in page.replace("&#64;", "@")
+    terms = json.loads((survey.output / "certificate.json").read_text())["ledger"]["terms"]
+    assert all(account in each["by"] for each in terms)
+    code, printed = command("verify", survey.config, "--terms-key", survey.folder / "officer.pub")
+    assert code == 0, printed
+    table = survey.folder / "ledger.csv"
+    assert command("ledger", "export", survey.config, "--out", table)[0] == 0
+    opened, raised, paid = csv.DictReader(table.read_text().splitlines())
+    assert account in opened["operator"] == raised["operator"] != paid["operator"]
