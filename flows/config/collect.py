@@ -7,7 +7,7 @@ the nights of the same file rank it. Nothing here changes what a release is: no 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -227,13 +227,7 @@ def problems_of_collect(collect: CollectConfig, config: Sections) -> Problems:
             "collect.target_error",
             "adds up what answers tell with model.weights: precision; remove one of the two",
         )
-    if collect.no_is_right and not isinstance(rows, ResponsesConfig):
-        yield "collect.no_is_right", "applies only to input.kind: responses; remove it"
-    for name in sorted(set(collect.no_is_right) - set(names)):
-        yield (
-            "collect.no_is_right",
-            f"{name[:80]} is not an item of the catalogue; correct or remove it",
-        )
+    yield from _problems_of_key(collect, rows, names)
     if isinstance(rows, ResponsesConfig):
         yield from _problems_of_tests(collect, rows, privacy, len(names))
     elif privacy.max_contributions is not None:
@@ -244,6 +238,18 @@ def problems_of_collect(collect: CollectConfig, config: Sections) -> Problems:
         )
     if isinstance(rows, RankingsConfig):
         yield from _problems_of_rankings(rows, privacy)
+
+
+def _problems_of_key(
+    collect: CollectConfig, rows: object, names: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    if collect.no_is_right and not isinstance(rows, ResponsesConfig):
+        yield "collect.no_is_right", "applies only to input.kind: responses; remove it"
+    for name in sorted(set(collect.no_is_right) - set(names)):
+        yield (
+            "collect.no_is_right",
+            f"{name[:80]} is not an item of the catalogue; correct or remove it",
+        )
 
 
 def _problems_of_pairs(

@@ -355,6 +355,8 @@ class StreamDocument(Document):
         recommended: the first of them; null: none says anything.
         pairs: with `--rows`, how streams of pair counts compare that count nights or rows, the one
             that notices most first; empty: not asked.
+        win_loss: with `--squares`, the same of streams of wins and losses, which count nights or
+            squares of a person's numbers of rows.
     """
 
     command: Literal["plan"] = "plan"

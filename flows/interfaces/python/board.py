@@ -33,7 +33,8 @@ def board(
             or its extra `languages` is not installed, or `out` holds other files or cannot be
             written.
     """
+    spoken = language_named(language)
     if not sources:
         raise ConfigError("sources: name the YAML file of a job, or its output folder")
     outputs = outputs_of(map(str, sources), load_config)
-    return write_board(outputs, Path(out), url, language_named(language))
+    return write_board(outputs, Path(out), url, spoken)

@@ -17,6 +17,7 @@ from hushrank.flows.ledger.guards import Guards
 from hushrank.flows.ledger.keys import KeySigner, load_signer, make_key, sealed
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.local_file import Snapshot
+from hushrank.flows.ledger.operator import operator_name
 from hushrank.flows.trust import recovery
 from tests.ledgers import pure, release
 
@@ -101,7 +102,7 @@ def test_the_holder_changes_the_total_and_everybody_sees_it(
     ledger = opened(job, epsilon=20.0)
     release(ledger, "a", 15)
     first, second = ledger.balance().changes
-    assert f"opened at epsilon 10, delta 0, monthly, by {ledger._operator}" in first
+    assert f"opened at epsilon 10, delta 0, monthly, by {operator_name()}" in first
     assert "changed from epsilon 10, delta 0, monthly to epsilon 20, delta 0, monthly" in second
     assert f"approved with key {officer.key_id}. Reason: second wave" in second
     assert [row.note for row in ledger.history() if row.state == "terms"] == [

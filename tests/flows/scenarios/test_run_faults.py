@@ -33,7 +33,7 @@ from hushrank.flows.reading import Reducer
 from hushrank.flows.run.context import ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.terminal import STOPPING
-from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
+from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds
 from tests.flows.conftest import answers
@@ -563,7 +563,7 @@ def broken_reduction(survey) -> ReduceComparisons:
         columns=job.config.comparison_columns(),
         catalogue=SimpleNamespace(names=("ants",)),  # type: ignore[arg-type] # what a bug might do
         bounds=Bounds(n_items=4, ties=Ties.DROP, max_contributions=5),
-        statistic="win-counts",  # type: ignore[arg-type]
+        statistic=Statistic.WIN_COUNTS,
         key=bytes(32),
         confidential=str(survey.work),
     )
