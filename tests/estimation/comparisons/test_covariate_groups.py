@@ -22,6 +22,7 @@ from hushrank.estimation.comparisons.covariate_mle import (
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from tests.covariate_counts import Floats
+from tests.estimation.scores_alone import scores_alone
 
 EFFECTS = np.array([0.3, 1.0])
 SHARES = (0.6, 0.28, 0.1, 0.02)
@@ -84,7 +85,9 @@ def survey(seed: int, made: CovariateMle, rows: int, spread: float, effect_sprea
         covariate_mle(each, made, seeded_bits(100 * seed + k)) for k, each in enumerate(counts)
     ]
     whole = covariate_mle(all_rows(counts), made, seeded_bits(100 * seed + 77))
-    return Survey(scores, effects, rank_groups_with_covariates(released, whole, made, shared))
+    with scores_alone():
+        start = rank_with_covariates(whole, made)[0].scores
+    return Survey(scores, effects, rank_groups_with_covariates(released, whole, made, start))
 
 
 @pytest.mark.slow
@@ -140,7 +143,7 @@ def test_intervals_hold_where_noise_is_large_and_items_are_many() -> None:
             off.append(rms(board.scores - truth))
     assert np.mean(held) > 0.93
     assert np.mean(ends) > 0.75
-    assert np.mean(off) < 0.65
+    assert np.mean(off) < 0.7
 
 
 @pytest.mark.parametrize("is_clear", [True, False])
