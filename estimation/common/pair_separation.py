@@ -74,7 +74,7 @@ SPREADS = np.geomspace(0.003, 3, 80)  # t, in root mean squares of x
 
 @dataclass(frozen=True, slots=True)
 class ScoreErrors:
-    """Scores without shrinkage to zero, and their errors.
+    """Scores without shrinkage to zero, nor cut to a range, and their errors.
 
     Attributes:
         centre: shape (n,).

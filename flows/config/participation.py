@@ -54,6 +54,8 @@ class ParticipationConfig(Section):
                 "name either pair_gap (method: noisy-pairs) or gap (method: noisy-counts with"
                 " max_contributions: 1)",
             )
+        if self.meters and self.refill is not None and self.refill > most:
+            yield "refill", f"must be at most {name} ({most}), got {self.refill:g}"
         if self.burst is None:
             return
         least = 1 if self.squares is None else 2

@@ -94,7 +94,6 @@ from hushrank.flows.report.slide import (
     of_answers,
     protected_in_short,
 )
-from hushrank.flows.report.stream_facts import stream_facts
 from hushrank.flows.report.svg import Shape, figure_style
 from hushrank.flows.statement.record import Parameter, PrivacyRecord
 from hushrank.flows.statement.sentences import chance_to_guess, delta_sentence, number
@@ -498,9 +497,17 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
         ("Ties", None if privacy.ties is None else TIES_WORDS[privacy.ties]),
         ("Unit of the released counts", _unit_of_counts(release)),
         *((_heading(name), _value(value)) for name, value in privacy.parameters.items()),
-        *([] if release.stream is None else stream_facts(release.stream, release.groups)),
+        *_of_stream(release),
     ]
     return [(name, str(value)) for name, value in facts if value is not None]
+
+
+def _of_stream(release: Release) -> list[tuple[str, object]]:
+    if release.stream is None:
+        return []
+    from hushrank.flows.report.stream_facts import stream_facts
+
+    return [*stream_facts(release.stream, release.groups)]
 
 
 def _used(privacy: PrivacyRecord) -> str:

@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.alike_answers import effective_units
 from hushrank.estimation.common.central_noise import (
     Calibration,
     calibrate_weighted,
@@ -120,6 +119,8 @@ def ranking_weight(
     if divisor is None:
         return mechanism.row_weight
     variance = mechanism.law.variance
+    from hushrank.estimation.common.alike_answers import effective_units
+
     return effective_units(
         total=float(wins.sum()),
         total_variance=entries * variance,

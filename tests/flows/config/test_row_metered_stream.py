@@ -123,6 +123,14 @@ def test_rows_are_metered_where_that_bounds_what_a_person_moves(changes, partici
             {"nights": "endless", "participation": {"squares": 9, "gap": 7}},
             "participation.refill: missing; with nights: endless say by how much",
         ),
+        (
+            {"nights": "endless", "participation": {"squares": 9, "gap": 7, "refill": 10}},
+            "participation.refill: must be at most squares (9), got 10",
+        ),
+        (
+            {"nights": "endless", "participation": {"rows": 9, "pair_gap": 7, "refill": 9.5}},
+            "participation.refill: must be at most rows (9), got 9.5",
+        ),
         ({"bands": 29, "show": "cumulative"}, "bands: must be at most pair_gap (28), got 29"),
         ({"gap": 7}, "gap: not with participation"),
         ({"nights": "endless"}, "participation.refill: missing; with nights: endless say"),
