@@ -25,8 +25,8 @@ from hushrank.privacy.stream_encoder import (
     ONE,
     Encoder,
     Floats,
-    RowTerms,
-    Terms,
+    MeteredTerms,
+    StreamTerms,
     Workload,
     decoding,
     square_root,
@@ -36,7 +36,7 @@ MOST_STEPS = 1 << 19  # nights times bands; beyond it a search would take more t
 
 
 @lru_cache(maxsize=64)
-def best_encoder(workload: Workload, terms: Terms | RowTerms, bands: int) -> Encoder:
+def best_encoder(workload: Workload, terms: StreamTerms, bands: int) -> Encoder:
     """Return the encoder of so many bands with the least noise, as far as a search finds it.
 
     Args:
@@ -66,15 +66,15 @@ def best_encoder(workload: Workload, terms: Terms | RowTerms, bands: int) -> Enc
     return found
 
 
-def encoder_noise(workload: Workload, terms: Terms | RowTerms, encoder: Encoder) -> float:
+def encoder_noise(workload: Workload, terms: StreamTerms, encoder: Encoder) -> float:
     """Mean over nights of the noise's variance in a shown cell, times 2 rho: what is minimised."""
     squares = np.cumsum(decoding(workload, encoder, terms.nights) ** 2)
     return encoder.norms(terms).l2_squared * float(squares.mean())
 
 
-def _times_in_norm(terms: Terms | RowTerms, bands: int) -> Floats:
+def _times_in_norm(terms: StreamTerms, bands: int) -> Floats:
     """How often the square of each coefficient is in the squared norm; constant factors apart."""
-    if isinstance(terms, RowTerms):
+    if isinstance(terms, MeteredTerms):
         return np.ones(bands)
     ends = np.array([min(bands, terms.nights - night) for night in terms.earliest])
     return np.array([float((ends > place).sum()) for place in range(bands)])

@@ -100,6 +100,14 @@ Adding lists costs b(L, 0), as without groups. Replacing them costs the larger o
 0): a person may move, and then two groups change. In l1 it is always 2 b(L, 0), because also the
 numbers of rankings change; without groups these cancel.
 
+Groups that overlap. Where a list counts in up to g of G groups and once in the whole, which has
+counts of its own, sum i_k <= g i and i_k <= i hold over the groups, i the lists of u, and likewise
+for v. The sum of the bounds b(i_k, j_k) and of b(i, j) is convex again, so it is largest at a
+corner: no lists, or L lists in the same groups, at most g of them. If v is empty, that is (g + 1)
+b(L, 0). If c groups are common to u and v, the whole and these change by b(L, L) each, and others,
+at most min(2 (g - c), G - c) of them, by b(L, 0). Replacing lists costs the largest of these over c
+= 0 ... g.
+
 Checked by enumeration of all bundles in `tests/privacy/test_ranking_sensitivity.py`.
 
 References:
@@ -147,17 +155,31 @@ class _Lists:
         longest: l, the most items of a list.
         below: n, the size of the catalogue, if the items that a list leaves out count as below
             those it lists; None: such a list says nothing of them.
-        groups: public groups of which each has counts of its own; 1: there are none.
+        groups: public groups of which each has counts of its own, the whole among them where they
+            overlap; 1: there are none.
+        overlap: g, the most groups in which a list counts beside the whole; None: groups do not
+            overlap.
     """
 
     longest: int
     below: int | None = None
     groups: int = 1
+    overlap: int | None = None
 
     @property
     def items(self) -> int:
         """Most items that one list says something about."""
         return self.longest if self.below is None else self.below
+
+    def corners(self, adjacency: Adjacency) -> list[tuple[int, int]]:
+        """How many groups change by b(L, L) and how many by b(L, 0), at each corner."""
+        g, goes = self.overlap, 2 if self.groups > 1 else 1
+        if adjacency is Adjacency.ADD_REMOVE:
+            return [(0, 1 if g is None else g + 1)]
+        if g is None:
+            return [(0, goes), (1, 0)]
+        common = [(c + 1, min(2 * (g - c), self.groups - 1 - c)) for c in range(g + 1)]
+        return [(0, g + 1), *common]
 
     def nets(self) -> list[int]:
         """Items below minus items above, of each item that the longest list tells something of."""
@@ -214,7 +236,11 @@ def _norms_of_list(part: Part, lists: _Lists) -> _Norms:
 
 
 def ranking_sensitivity(
-    params: PrivacyParams, longest: int, weights: Weights, n_groups: int = 1
+    params: PrivacyParams,
+    longest: int,
+    weights: Weights,
+    n_groups: int = 1,
+    overlap: int | None = None,
 ) -> Sensitivity:
     """Sensitivity of the vector of all parts with a weight, each times its weight.
 
@@ -224,26 +250,34 @@ def ranking_sensitivity(
         weights: weight of each part that is released, >= 1.
         n_groups: public groups with counts of their own; 1: there are none. Parts of `LEVELS` are
             of groups already.
+        overlap: g, the most groups of a list where groups overlap; one of `n_groups` is then the
+            whole. None: they do not.
 
     Returns:
         l1 and squared l2 sensitivity.
 
     Raises:
-        ValueError: `longest` or a weight is too small; or `rounds` has one, of which there are as
-            many as the catalogue says.
+        ValueError: `longest`, a weight or `overlap` is too small, or `overlap` is no number of
+            groups; or `rounds` has a weight, of which there are as many as the catalogue says.
     """
     if Part.ROUNDS in weights:
         raise ValueError("rounds need the size of the catalogue: ranking_below_sensitivity")
-    return _largest(params, _Lists(longest=longest, groups=n_groups), weights)
+    lists = _Lists(longest=longest, groups=n_groups, overlap=overlap)
+    return _largest(params, lists, weights)
 
 
 def ranking_below_sensitivity(
-    params: PrivacyParams, longest: int, weights: Weights, n_items: int, n_groups: int = 1
+    params: PrivacyParams,
+    longest: int,
+    weights: Weights,
+    n_items: int,
+    n_groups: int = 1,
+    overlap: int | None = None,
 ) -> Sensitivity:
     """Sensitivity where the items that a list leaves out count as below those it lists.
 
     Args:
-        params, longest, weights, n_groups: as for `ranking_sensitivity`.
+        params, longest, weights, n_groups, overlap: as for `ranking_sensitivity`.
         n_items: n, the size of the catalogue.
 
     Returns:
@@ -252,7 +286,8 @@ def ranking_below_sensitivity(
     Raises:
         ValueError: `longest` or a weight is too small, or `longest` is above `n_items`.
     """
-    return _largest(params, _Lists(longest=longest, below=n_items, groups=n_groups), weights)
+    lists = _Lists(longest=longest, below=n_items, groups=n_groups, overlap=overlap)
+    return _largest(params, lists, weights)
 
 
 def _largest(params: PrivacyParams, lists: _Lists, weights: Weights) -> Sensitivity:
@@ -264,14 +299,15 @@ def _largest(params: PrivacyParams, lists: _Lists, weights: Weights) -> Sensitiv
         raise ValueError(f"n_groups must be >= 1, got {lists.groups!r}")
     if not weights or min(weights.values()) < 1:
         raise ValueError("a part is released with a weight >= 1")
+    if lists.overlap is not None and not 1 <= lists.overlap < lists.groups:
+        raise ValueError(f"overlap must be 1 to {lists.groups - 1}, got {lists.overlap!r}")
     most = params.max_contributions
     comes = _between(most, 0, lists, weights)
-    if params.adjacency is Adjacency.ADD_REMOVE:
-        return comes
     changes = _between(most, most, lists, weights)
-    goes = 2 if lists.groups > 1 else 1
+    corners = lists.corners(params.adjacency)
     return Sensitivity(
-        max(goes * comes.l1, changes.l1), max(goes * comes.l2_squared, changes.l2_squared)
+        max(same * changes.l1 + alone * comes.l1 for same, alone in corners),
+        max(same * changes.l2_squared + alone * comes.l2_squared for same, alone in corners),
     )
 
 

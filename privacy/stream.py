@@ -43,6 +43,12 @@ rest of the derivation only uses that cells are >= 0. Hence groups cost a stream
 either adjacency: its bound under `replace-one` lets nothing cancel between X and X' as it is. It
 would be G times as large in squares if the bounds were enforced in each of G groups.
 
+Groups that overlap. Where a row counts in up to g groups and once in the whole, which has cells of
+its own, a kept night moves all cells together by u >= 0 with |u|_1 <= (g + 1) D1 and |u|_2^2 <=
+(g + 1) D2 (`Sensitivity.in_groups`). The derivation needs no more of a night than that. So both
+bounds are g + 1 times as large, under either adjacency, and no less: a person whose rows are in the
+same g groups on all kept nights moves each of them, and the whole, as without groups.
+
 Rows in place of nights (`RowTerms`, for counts of ordered pairs of items). At most B of a person's
 rows count in the whole stream, and rows on the same two items at most once in any b nights, which
 the person's own rows and the public terms decide alone (`transforms.streams.row_meter`). A row
@@ -63,6 +69,28 @@ The proof needs that one row touches no cell of another pair. Counts of wins by 
 that: of 3 nights and 2 bands, A beats B on the first and A beats C on the second moves the cell of
 A twice, and |C X|_2^2 = 3.5 although B |c|_2^2 = 2.5. So rows are metered for pairs of items alone.
 With groups the same two items are one pair in all groups together, which is stricter than needed.
+Where groups overlap, a row moves the cells of its two items in up to g groups and in the whole, by
+(g + 1) D1 and (g + 1) D2 in all. Rows that move the same cell, of whichever group, are on the same
+two items still, so products with s /= t stay 0 and both bounds grow by the factor g + 1.
+
+Squares in place of nights (`SquareTerms`, for wins and losses of each item). A person's nights that
+count are at least b apart, as above, but may have different numbers of rows l_t: on distinct pairs,
+and with sum over nights of l_t^2 + l_t at most Q, which the person's own rows and the public terms
+decide alone (`transforms.streams.square_meter`). On a night of l rows on distinct pairs the wins w
+and losses u of the items have |w|_2^2 + |u|_2^2 <= l^2 + l. For the left side counts, over all l^2
+ordered pairs of these rows, the cells that both rows move: 2 where it is one row twice, and else at
+most 1, since two rows with the same winner and the same loser are on one pair. That is at most
+2 l + l (l - 1), and one item that beats l others attains it. Bands of two nights that count do not
+overlap, so
+
+    |C X|_2^2 <= |c|_2^2 sum_t |x_t|_2^2 <= Q |c|_2^2   (`add-remove`), twice that (`replace-one`),
+
+for all entries are >= 0; were differences of wins and losses counted in place of both, entries
+would have both signs and `replace-one` would cost four times as much (X' = -X). For l1 a night has
+|x_t|_1 = 2 l <= l^2 + l, so Q |c|_1, and twice that. A row adds its weight to either cell, so both
+norms scale as those of one night do. What a night uses is a matter of l alone, never of who won:
+charging the sum of squares itself would be as private, but would silence people who agree with each
+other in their answers sooner than others, and lean the ranking.
 
 The nights together cost what one release of C X costs, although the rows of later nights may depend
 on what was shown before. Given the past, y_t is a discrete Gaussian shifted by some integer vector
@@ -100,8 +128,7 @@ from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream_encoder import (
     Encoder,
     Floats,
-    RowTerms,
-    Terms,
+    StreamTerms,
     Workload,
     decoding,
 )
@@ -114,13 +141,14 @@ Counts = NDArray[np.int64]
 
 
 def stream_sensitivity(
-    one: Sensitivity, adjacency: Adjacency, terms: Terms | RowTerms, encoder: Encoder
+    one: Sensitivity, adjacency: Adjacency, terms: StreamTerms, encoder: Encoder
 ) -> Sensitivity:
     """Sensitivity of C X, all nights of a stream together; the module derives it.
 
     Args:
         one: sensitivity of one night's cells under `add-remove`, whatever the stream's adjacency
-            is; under `RowTerms` that of one row.
+            is; under `RowTerms` that of one row, under `SquareTerms` that of one square: the weight
+            of a row, and its square.
         adjacency: the stream's.
         terms: enforced on every person.
         encoder: an encoder with at most `terms.gap` bands.
@@ -145,7 +173,7 @@ class Stream:
     """Rules by which the nights of one stream are released and shown.
 
     Attributes:
-        terms: T, b, and k nights or B rows of a person.
+        terms: T, b, and k nights, B rows or Q squares of a person.
         workload: nights whose sum is shown each night.
         encoder: C.
         sensitivity: sensitivity of C X.
@@ -153,7 +181,7 @@ class Stream:
             together.
     """
 
-    terms: Terms | RowTerms
+    terms: StreamTerms
     workload: Workload
     encoder: Encoder
     sensitivity: Sensitivity
@@ -214,7 +242,7 @@ def shown_covariance(kernel: Floats, first: int, second: int) -> float:
 def stream_of(
     params: PrivacyParams,
     one: Sensitivity,
-    terms: Terms | RowTerms,
+    terms: StreamTerms,
     workload: Workload,
     bands: int | None = None,
 ) -> Stream:
@@ -227,7 +255,7 @@ def stream_of(
         params: unit `user`; their budget is that of the whole stream, their bounds those of one
             night.
         one: sensitivity of one night's cells under `add-remove`, which `params` must enforce; under
-            `RowTerms` that of one row.
+            `RowTerms` that of one row, under `SquareTerms` that of one square.
         terms: enforced on every person.
         workload: nights whose sum is shown each night.
         bands: bands of the encoder (`best_encoder`); None: as many as the terms and the workload
@@ -323,12 +351,12 @@ def shown_night(stream: Stream, released: Counts) -> Floats:
     return shown
 
 
-def relative_error(workload: Workload, terms: Terms | RowTerms, bands: int) -> float:
+def relative_error(workload: Workload, terms: StreamTerms, bands: int) -> float:
     """Root mean square over nights of the noise in a shown cell, at equal privacy.
 
     In units of the noise that a single release of one night has under the same rho, which has
     variance D^2 / (2 rho) with D the `l2` sensitivity of one night: composition is k = T, b = 1.
-    Under `RowTerms` D is that of one row.
+    Under `RowTerms` D is that of one row, under `SquareTerms` that of one square.
 
     Raises:
         ValueError: `bands` does not suit the workload or the gap.

@@ -12,8 +12,10 @@ References:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -82,7 +84,49 @@ class Terms(Span):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowTerms(Span):
+class MeteredTerms(Span):
+    """Terms of which a person has an allowance for the whole stream: a number of rows or squares.
+
+    Attributes:
+        unit: name of what is counted.
+        burst: B0, the part of the allowance that there is on the first night, between 1 and all; it
+            grows from there evenly, to all on the last night. B0 = all: no such limit.
+        refill: amount by which the allowance grows a night, up to all, for a stream that is to go
+            on for years; None: evenly.
+
+    Raises:
+        ValueError: a field is out of range.
+    """
+
+    unit: ClassVar[str]
+    burst: int
+    refill: float | None = None
+
+    def __post_init__(self) -> None:
+        Span.__post_init__(self)
+        if not 1 <= self.most <= MAX_NIGHTS:
+            raise ValueError(f"{self.unit} must be between 1 and {MAX_NIGHTS}, got {self.most!r}")
+        if not 1 <= self.burst <= self.most:
+            raise ValueError(
+                f"burst must be between 1 and {self.unit} ({self.most}), got {self.burst!r}"
+            )
+        if self.refill is not None and not 0 < self.refill <= self.most:
+            raise ValueError(f"refill must be above 0 and at most {self.unit}, got {self.refill!r}")
+
+    @property
+    def most(self) -> int:
+        """The whole allowance: the sum over all nights is never above it."""
+        raise NotImplementedError
+
+    def allowance(self, night: int) -> int:
+        """Part of one person's allowance that may have been used up to and with `night`."""
+        if self.refill is not None:  # exactly as it is written in decimals
+            return min(self.most, self.burst + int(Fraction(str(self.refill)) * night))
+        return self.burst + (self.most - self.burst) * night // max(1, self.nights - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowTerms(MeteredTerms):
     """Terms that count a person's rows, for counts of ordered pairs of items.
 
     A row counts if no row of the same person on the same two items counted on the `gap` - 1 nights
@@ -91,33 +135,49 @@ class RowTerms(Span):
 
     Attributes:
         rows: B, the most rows of one person that count, between 1 and 2^15.
-        burst: B0, those of them that may count on the first night, between 1 and B; the allowance
-            grows from there evenly, to B on the last night. B0 = B: no such limit.
-        refill: rows by which the allowance grows a night, up to B, for a stream that is to go on
-            for years; None: evenly.
-
-    Raises:
-        ValueError: a field is out of range.
     """
 
+    unit = "rows"
     rows: int
-    burst: int
-    refill: float | None = None
 
-    def __post_init__(self) -> None:
-        Span.__post_init__(self)
-        if not 1 <= self.rows <= MAX_NIGHTS:
-            raise ValueError(f"rows must be between 1 and {MAX_NIGHTS}, got {self.rows!r}")
-        if not 1 <= self.burst <= self.rows:
-            raise ValueError(f"burst must be between 1 and rows ({self.rows}), got {self.burst!r}")
-        if self.refill is not None and not 0 < self.refill <= self.rows:
-            raise ValueError(f"refill must be above 0 and at most rows, got {self.refill!r}")
+    @property
+    def most(self) -> int:
+        """B."""
+        return self.rows
 
-    def allowance(self, night: int) -> int:
-        """Rows of one person that may have counted up to and with `night`."""
-        if self.refill is not None:  # exactly as it is written in decimals
-            return min(self.rows, self.burst + int(Fraction(str(self.refill)) * night))
-        return self.burst + (self.rows - self.burst) * night // max(1, self.nights - 1)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SquareTerms(MeteredTerms):
+    """Terms that count squares of a person's numbers of rows, for wins and losses of each item.
+
+    A night on which l rows of a person count, all on distinct pairs, uses `charge(l)` of the
+    allowance. Rows count if the last night on which rows of this person counted is at least `gap`
+    nights before, and as many of them as `allowance(night)` leaves room for.
+
+    Attributes:
+        squares: Q, the most that one person uses up, between 1 and 2^15.
+    """
+
+    unit = "squares"
+    squares: int
+
+    @property
+    def most(self) -> int:
+        """Q."""
+        return self.squares
+
+    @staticmethod
+    def charge(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Part of the allowance that a night of so many rows uses: l^2 + l."""
+        return rows * rows + rows
+
+    def rows_within(self, left: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The most rows whose charge is at most what is left of the allowance."""
+        most = math.isqrt(self.squares)
+        return np.searchsorted(self.charge(np.arange(1, most + 1)), left, side="right")
+
+
+StreamTerms = Terms | RowTerms | SquareTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,15 +237,15 @@ class Encoder:
         """Number of nights that a night's cells are in."""
         return len(self.coefficients)
 
-    def norms(self, terms: Terms | RowTerms) -> Sensitivity:
+    def norms(self, terms: StreamTerms) -> Sensitivity:
         """N1 and N of `privacy.stream`: how far the coefficients carry a person's nights or rows.
 
         A row is carried over as many nights as there are bands at most, so B rows carry B times the
-        sum of the coefficients and of their squares.
+        sum of the coefficients and of their squares; likewise Q squares.
         """
         squares = [coefficient**2 for coefficient in self.coefficients]
-        if isinstance(terms, RowTerms):
-            return Sensitivity(terms.rows * sum(self.coefficients), terms.rows * sum(squares))
+        if isinstance(terms, MeteredTerms):
+            return Sensitivity(terms.most * sum(self.coefficients), terms.most * sum(squares))
         ends = [min(self.bands, terms.nights - night) for night in terms.earliest]
         return Sensitivity(
             sum(sum(self.coefficients[:end]) for end in ends),

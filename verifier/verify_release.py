@@ -248,7 +248,7 @@ privacy: unit=text adjacency=text~ epsilon=open delta=number rho=open~ mechanism
     bits?=bits~ reconstructed?=bool
 bits: noise?=[source] randomisation?=[source] row-choice?=[source] coins?=[source]
 win-counts: kind=text row_weight=count wins={item:number}
-win-loss-counts: kind=text row_weight=count wins={item:int} losses={item:int}
+win-loss-counts: kind=text row_weight=count wins={item:number} losses={item:number}
 pair-counts: kind=text row_weight=count items=items wins=[[number*n]*n] asked?=[[size]*n]~
 outcome-counts: kind=text row_weight=count items=items pairs=[[size]*n]~ compared=[[size]*n]~
     wins=[[int]*n]~
@@ -342,8 +342,8 @@ bounds: max_contributions=count~ per_item_cap=count~ distinct_pairs=bool boundin
     max_weight=fraction~ names_per_person?=count~ groups_per_answer?=count~
 nights: stream=text night=count nights=count participations=count~ gap=count~
     participation?=terms_of_rows~ window=count~
-terms_of_rows: rows=count pair_gap=count burst=count refill?=fraction~
-metered: rows=count pair_gap=count burst=count refill?=number~
+terms_of_rows: rows?=count pair_gap?=count squares?=count gap?=count burst=count refill?=fraction~
+metered: rows?=count pair_gap?=count squares?=count gap?=count burst=count refill?=number~
 rows: kind=text settings=<settings> schedule=schedule rules=[text]
 schedule: timezone?=text partition?=text~ window?=text~ epoch?=text~ empty?=text
 comparisons: *settings layout?=text columns?=roles design?=text words?=outcome_words~
@@ -537,8 +537,8 @@ def sizes_of(release: Document, certificate: Document) -> Sizes:
     if q:
         of["pairs_of_effects"] = q * (q + 1) // 2 - (release["effects"][0]["scale"] is None)
     if told is not None:
-        cells = n if kind == "win-counts" else n * n
-        of["drawn"] = cells * max(1, len(domain["groups"]) + domain["other_rows"])
+        cells = CELLS_OF_NIGHT.get(kind, n) * n
+        of["drawn"] = cells * bundle_of(certificate).groups
         of["shown"] = min(told["window"] or told["number"], told["number"])
     numbers = ("epsilon", "noise_scale", "sensitivity_l1")
     scales = {f"information_{name}_{number}" for name in SUMS for number in numbers}
@@ -627,6 +627,7 @@ ABOVE_ZERO = {
     *("longest", "grid", "pairs", "answers", "threshold", "values", "apart", "weights"),
     *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2", "pair_gap"),
 }
+CELLS_OF_NIGHT = {"win-counts": 1, "win-loss-counts": 2}  # of an item in a stream; of pairs: n
 FEW = {"items", "nights", "times", "longest", "values", "pairs"}  # what is counted here, one by one
 
 
@@ -929,7 +930,7 @@ def draws_needed(certificate: Document, release: Document) -> list[Needed]:
         entries = sum(map(len, released["points"].values())) + len(released["sheets"])
         entries *= b.groups
     if release.get("stream"):  # of one group
-        main, entries = "stream_sensitivity", n if kind == "win-counts" else n * n
+        main, entries = "stream_sensitivity", n * CELLS_OF_NIGHT.get(kind, n)
     elif is_weighted(certificate):
         main, entries = "weighted_sensitivity", ENTRIES[kind](n, 1, pairs) + 1
     needed: list[Needed] = [(main, entries)]
@@ -982,13 +983,13 @@ def is_told_lead(certificate: Document, release: Document) -> bool:
     return bool(named) and len({*named}) == len(named) and alone and counted
 
 
-OVERLAPPING = ("win-counts", "win-loss-counts", "pair-counts", "tie-counts")
+APART = {"point-totals", "sheet-totals", "precinct-counts", "scores-and-effects"}  # no overlap
 
 
 def check_extras(certificate: Document, release: Document) -> None:
     """That no part of a release stands beside numbers that it cannot be made of."""
     kind, domain = release["released"]["kind"], certificate["domain"]
-    if domain["bounds"].get("groups_per_answer") and kind not in OVERLAPPING:
+    if domain["bounds"].get("groups_per_answer") and kind not in GROUPED - APART:
         raise Wrong(f"{kind} have no groups that overlap, and the certificate states some")
     grouped = kind in GROUPED and not is_weighted(certificate)
     for name, found, made_of_it in (
@@ -1931,7 +1932,7 @@ UNIT_OF = {
 
 def numbers_of_night(certificate: Document, release: Document, law: Document) -> Told:
     """Numbers of a night of a stream: its date and noise, and on the first night what it shows."""
-    told, shown = release["stream"], release["released"]["wins"]
+    told, shown, kind = release["stream"], release["released"], release["released"]["kind"]
     first, number = date.fromisoformat(told["first"]), told["number"]
     found = {
         "night": (release.get("night"), str(first + timedelta(days=number - 1))),
@@ -1942,10 +1943,13 @@ def numbers_of_night(certificate: Document, release: Document, law: Document) ->
     if number == 1 or (told["window"] == 1 and len(told["coefficients"]) == 1):
         n, groups = certificate["domain"]["items"], bundle_of(certificate).groups
         cells = len(told["noisy"]) // groups
-        sums = [sum(told["noisy"][at::cells]) / told["coefficients"][0] for at in range(cells)]
-        listed = list(shown.values()) if isinstance(shown, dict) else list(itertools.chain(*shown))
+        whole = told["noisy"][-cells:] if bundle_of(certificate).most else told["noisy"]
+        sums = [sum(whole[at::cells]) / told["coefficients"][0] for at in range(cells)]
+        wins, losses = shown["wins"], shown.get("losses", {})
+        listed = [*itertools.chain(*wins)] if kind == "pair-counts" else [*wins.values()]
+        listed += losses.values()
         pairs = zip(itertools.count(), listed, sums, strict=False)
-        far = [a - b for at, a, b in pairs if cells == n or at // n != at % n]
+        far = [a - b for at, a, b in pairs if kind != "pair-counts" or at // n != at % n]
         found["what the night shows"] = max(map(abs, far)) < 1e-5, True
     return found
 
@@ -2327,6 +2331,10 @@ class Bundle:
         """The most of these fits that a row takes part in."""
         return min(self.fits, 2)
 
+    def shared(self, norms: Norms) -> Norms:
+        """Norms where a row adds to `most` groups and to the whole, from those of one group."""
+        return (self.most + 1) * norms[0], (self.most + 1) * norms[1]
+
     def most_rows(self, items: int | None = None) -> int:
         """Rows within all of these bounds together, among so many of the items; None: all."""
         n = self.items if items is None else items
@@ -2339,8 +2347,8 @@ def bundle_of(certificate: Document) -> Bundle:
     guarantee, domain = certificate["guarantee"], certificate["domain"]
     bounds, unit = domain["bounds"], guarantee["unit"]
     overlap = bounds.get("groups_per_answer") or 0
-    if overlap > len(domain["groups"]) or (overlap and domain["stream"]):
-        raise Wrong("an answer counts in more groups than there are, or in several on many nights")
+    if overlap > len(domain["groups"]):
+        raise Wrong("an answer counts in more groups than there are")
     if unit == "user" and bounds["max_contributions"] is None:
         raise Wrong("nothing bounds the rows of a person: max_contributions is missing")
     return Bundle(
@@ -2529,12 +2537,11 @@ def norms_add_up(
     return known and counts(b)[place] == 2 * counts(replace(b, sides=1))[place]
 
 
-def rankings(
-    most: int, sides: int, k: int, n: int, weights: Mapping[str, int], groups: int = 1
-) -> Norms:
-    """Weighted parts of at most `most` lists of k items, above all others of n. A norm is convex,
-    so it is largest at a corner: `most` lists appear, or as many of opposite nets replace them; or,
-    where groups are counted apart, lists of one group go and as many of another one appear."""
+def rankings(b: Bundle, k: int, n: int, weights: Mapping[str, int]) -> Norms:
+    """Weighted parts of at most L lists of k items, above all others of n. A norm is convex, so it
+    is largest at a corner: L lists appear, or as many of opposite nets replace them, in other
+    groups where these are counted apart, and where they overlap in some of the same."""
+    most, sides, groups, overlap = b.rows, b.sides, b.groups, b.most
     if not 2 <= k <= n or most < 1 or not weights or min(weights.values()) < 1:
         raise Wrong("rankings need two items, one list and weights of at least 1")
     told = math.comb(n, 2) - math.comb(n - k, 2)
@@ -2551,11 +2558,12 @@ def rankings(
     for level in LEVELS:  # one cell, or another one
         comes[level], changes[level] = (1, 1), (2, 2)
     moved = {part: most * weight for part, weight in weights.items()}
-    if sides == 2 and groups > 1:
-        comes = {part: (2 * l1, 2 * l2_squared) for part, (l1, l2_squared) in comes.items()}
-    corners = (comes, changes)[:sides]
-    l1 = max(sum(w * each[part][0] for part, w in moved.items()) for each in corners)
-    return l1, max(sum(w * w * each[part][1] for part, w in moved.items()) for each in corners)
+    corners = [(0, overlap + 1 if overlap or sides == 1 or groups == 1 else 2)]
+    turned = range(overlap + 1 if sides == 2 else 0)  # groups in which lists replace others
+    corners += [(c + 1, min(2 * (overlap - c), groups - 1 - c)) for c in turned]
+    l1, gone1 = (sum(w * each[part][0] for part, w in moved.items()) for each in (changes, comes))
+    l2, gone2 = (sum(w * w * each[p][1] for p, w in moved.items()) for each in (changes, comes))
+    return max(x * l1 + y * gone1 for x, y in corners), max(x * l2 + y * gone2 for x, y in corners)
 
 
 def measurements(rows: int, sides: int, items: int, edges: int | None, degree: int | None) -> Norms:
@@ -2641,25 +2649,30 @@ def stream(
     return sides * l1 * night[0], sides * l2_squared * night[1]
 
 
-def metered_rows(b: Bundle, metered: Document, column: Sequence[int], kind: str) -> Norms:
-    """All nights of a stream that counts a person's rows on pairs of items: rows on one pair are no
-    less than the gap apart, so the columns that move one cell do not overlap. That holds for cells
-    of pairs alone: rows on two pairs may be wins of one item."""
-    if kind != "pair-counts" or not b.distinct:
-        raise Wrong("rows are metered for counts of pairs, each row of a person on its own pair")
-    if not 1 <= len(column) <= metered["pair_gap"] or min(column) < 0:
-        raise Wrong("the encoder has more bands than nights lie between two rows on one pair")
-    if not 1 <= metered["burst"] <= metered["rows"] or not fraction(metered.get("refill") or 1) > 0:
-        raise Wrong("more rows may count on the first night than on all nights")
-    l1 = b.sides * b.weight * metered["rows"] * sum(column)
-    return l1, b.sides * b.weight**2 * metered["rows"] * sum(each**2 for each in column)
+METERS = {"rows": ("pair_gap", "pair-counts"), "squares": ("gap", "win-loss-counts")}
+
+
+def metered_norms(b: Bundle, metered: Document, column: Sequence[int], kind: str) -> Norms:
+    """All nights of a stream that meters rows on pairs, or squares: l rows on distinct pairs move
+    wins and losses by l^2 + l. Rows on one pair, or nights, are a gap apart, so columns that move
+    one cell do not overlap. Rows on two pairs may be wins of one item: their gap is for pairs."""
+    unit = "rows" if "rows" in metered else "squares"
+    apart, counted = METERS[unit]
+    if {*metered} - {"burst", "refill"} != {unit, apart} or kind != counted or not b.distinct:
+        raise Wrong(f"{unit} are metered for {counted}, each row of a person on its own pair")
+    if not 1 <= len(column) <= metered[apart] or min(column) < 0:
+        raise Wrong("the encoder has more bands than nights lie between rows that move one cell")
+    if not 1 <= metered["burst"] <= metered[unit] or not fraction(metered.get("refill") or 1) > 0:
+        raise Wrong("more may count on the first night than on all nights")
+    most = b.sides * b.weight * metered[unit]
+    return most * sum(column), most * b.weight * sum(each**2 for each in column)
 
 
 def stream_norms(b: Bundle, stated: Sequence[int], terms: Document, release: Document) -> Norms:
     """All nights of a stream whose encoder has the coefficients `stated`, from its terms."""
     metered, kind = terms.get("participation"), release["released"]["kind"]
     nights, often, gap = (terms[name] for name in ("nights", "participations", "gap"))
-    gap = metered["pair_gap"] if metered else gap
+    gap = metered.get("pair_gap") or metered.get("gap") if metered else gap
     if gap is None or (often is None) != bool(metered):
         raise Wrong("the nights of a stream count a person's nights or rows, one of the two")
     if len(stated) > min(gap, nights):
@@ -2670,7 +2683,7 @@ def stream_norms(b: Bundle, stated: Sequence[int], terms: Document, release: Doc
     if terms["window"] is not None and column != encoder(terms["window"], len(column)):
         raise Wrong("the encoder of the stream has other coefficients than the square root")
     if metered:
-        return metered_rows(b, metered, column, kind)
+        return metered_norms(b, metered, column, kind)
     night = PLAIN[DERIVATION_OF.get(kind, "")](replace(b, sides=1, groups=1))
     return stream(night, b.sides, nights, often, gap, column)
 
@@ -2686,9 +2699,8 @@ def count_norms(
     heavy = b.weight * (UNIT if derivation == "weighted_sensitivity" else 1)
     if released.get("row_weight", heavy) != heavy and "look" not in derivation:
         raise Wrong(f"a row adds {released['row_weight']} to what was published, not {heavy}")
-    if derivation in PLAIN:  # a row adds to so many groups, and to the whole
-        l1, l2_squared = PLAIN[derivation](b)
-        return (b.most + 1) * l1, (b.most + 1) * l2_squared
+    if derivation in PLAIN:
+        return b.shared(PLAIN[derivation](b))
     if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one, and of
         return (b.sides + counts_items(release),) * 2  # a third one, to which it adds one at most
     if derivation in QUERIES:
@@ -2696,7 +2708,8 @@ def count_norms(
     if derivation == OF_NAMES:  # d names of a person add 2^20 / sqrt(d) to each, rounded down
         return b.sides * inputs["c"] * math.isqrt(2**40 // inputs["c"]), b.sides * 2**40
     if derivation == "stream_sensitivity":
-        return stream_norms(b, inputs["coefficients"], certificate["domain"]["stream"], release)
+        nights = certificate["domain"]["stream"]
+        return b.shared(stream_norms(b, inputs["coefficients"], nights, release))
     if derivation == "weighted_sensitivity":
         most = round(fraction(bounds["max_weight"] or 1) * UNIT)
         laplace, by_weights = draw["law"]["kind"] == "laplace", bounds["bounding"] == "weights"
@@ -2711,7 +2724,7 @@ def count_norms(
         longest = release["privacy"]["parameters"]["longest_ranking"]
         weights = {part: inputs[part] for part in RANKED_PARTS if inputs.get(part)}
         apart = 1 if released["kind"] == "precinct-counts" else b.groups
-        return rankings(b.rows, b.sides, longest, inputs.get("n", longest), weights, apart)
+        return rankings(replace(b, groups=apart), longest, inputs.get("n", longest), weights)
     if derivation in OF_TESTS:
         return OF_TESTS[derivation](b, released)
     if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64
@@ -2784,7 +2797,7 @@ def alone_delta(draw: Document) -> Fraction:
 def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundle) -> Document:
     """The integers that a sensitivity has to start from, by the names that its formula uses."""
     derivation, released = derivation_of(draw), release["released"]
-    law, terms = draw.get("law"), certificate["domain"]["stream"]
+    law, terms, told = draw.get("law"), certificate["domain"]["stream"], release.get("stream") or {}
     of_unit: Document = {"n": b.items, "L": b.rows, "c": b.cap or b.rows, "sides": b.sides}
     of_unit["distinct"] = int(b.distinct)
     counted = {**of_unit, "row_weight": b.weight, "groups": b.groups, **overlap_of(b)}
@@ -2798,8 +2811,8 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
     if derivation == "weighted_sensitivity":
         return counted | inputs_of_weights(law, certificate["domain"]["bounds"], b, PLAIN[named])
     if derivation == "stream_sensitivity" and terms.get("participation"):
-        own = {"row_weight": b.weight, "both": b.sides, "rows": terms["participation"]["rows"]}
-        return {**own, "coefficients": release["stream"]["coefficients"]}
+        own = {k: v for k, v in terms["participation"].items() if k in METERS} | overlap_of(b)
+        return own | {"row_weight": b.weight, "both": b.sides, "coefficients": told["coefficients"]}
     if derivation == "stream_sensitivity":
         own = {name: terms[name] for name in ("nights", "participations", "gap")}
         own |= {"sides": 1, "both": b.sides, "groups": 1}
@@ -2818,7 +2831,7 @@ def inputs_of(draw: Document, certificate: Document, release: Document, b: Bundl
             return {"L": b.rows, "sides": b.sides, **levels}
         parts = dict.fromkeys(NAMED_PARTS, 0) | ({"n": b.items} if derivation == RANKED[1] else {})
         if b.groups > 1 or "groups" in draw["inputs"]:  # earlier versions had no groups of these
-            parts["groups"] = b.groups
+            parts |= {"groups": b.groups, **overlap_of(b)}
         longest = release["privacy"]["parameters"]["longest_ranking"]
         return {"L": b.rows, "sides": b.sides, "longest": longest, **parts, **released["weights"]}
     if derivation == "gradient_sensitivity":
@@ -5047,9 +5060,12 @@ counts -stream gaussian found: Such a change moves the counts by at most {l2} as
 counts -stream gaussian -found: Such a change moves the counts by at most {l2} as a vector (l2
     norm, the sensitivity). Epsilon and delta are those of discrete Gaussian noise of this scale. It
     also gives zCDP with rho = squared sensitivity / (2 squared scale) = {rho}.
-stream metered: At most {metered_rows} of a person's answers count on all {nights} nights of the
-    stream together{burst_of}. Answers of a person on the same two items count at most {pair_once}.
-    Other answers are left out.
+stream squares: A night on which n answers of a person count takes n squared plus n from the
+    person's allowance, which is {metered_rows} for all {nights} nights of the stream
+    together{burst_of_squares}.{apart_of_squares} Other answers are left out.
+stream metered -squares: At most {metered_rows} of a person's answers count on all {nights} nights
+    of the stream together{burst_of}. Answers of a person on the same two items count at most
+    {pair_once}. Other answers are left out.
 stream -metered: The answers of a person count on {nights_of} of the {nights} of the stream{apart}:
     the first night with answers of theirs, and then each that is far enough from the last one that
     counted. On other nights they are left out.
@@ -5264,9 +5280,11 @@ found: Names that many people agree on, or one person with many accounts writes:
     how long it took and how large its files are.
 -none: The answers themselves, from anybody who can read the input or the confidential folder.
 large: Much in practice: epsilon = {whole_epsilon} allows a factor of {large_odds}.
-stream metered: On which night each person counted last, how many of their answers counted, and on
-    which pairs of items lately, from anybody who can read the confidential folder while the stream
-    runs.
+stream squares: On which night each person counted last, and how much of their allowance is used up,
+    from anybody who can read the confidential folder while the stream runs.
+stream metered -squares: On which night each person counted last, how many of their answers counted,
+    and on which pairs of items lately, from anybody who can read the confidential folder while the
+    stream runs.
 stream -metered: On which night each person counted last, and how often, from anybody who can read
     the confidential folder while the stream runs.
 stream: On which days this ran. Where schedule.empty is skip, a night without files is released like
@@ -5435,6 +5453,14 @@ refilled: , at most {burst} of them on the first night, and {refill} further one
 limited: , at most {burst} of them on the first night, and further ones as the allowance grows
     evenly to {rows_in_all} on the last night
 :
+[burst_of_squares]
+refilled: , at most {burst} of it on the first night, and {refill} more a night
+limited: , at most {burst} of it on the first night, and more as it grows evenly to {rows_in_all} on
+    the last night
+:
+[apart_of_squares]
+pair_apart: ~Nights on which answers of a person count are at least {pair_gap} nights apart.
+:
 [pair_once]
 pair_apart: once in any {pair_gap} nights
 : once a night
@@ -5455,7 +5481,7 @@ all_nights: all nights so far
 night_alone: the night alone
 : the last {window} nights
 [in_groups]
-groups: ~in a group, and {shown_of_all} in all groups together
+groups -overlap: ~in a group, and {shown_of_all} in all groups together
 :
 [end]
 longest: ; longer than {longest} items none counts.
@@ -5813,12 +5839,13 @@ def tell_stream(parts: Parts, draw: Document, certificate: Document, release: Do
     of_all = math.sqrt(groups * variance_of(scale, law["kind"]))
     norms = draw["sensitivity"]
     metered = terms.get("participation") or {}
-    rows, pair_gap, burst = (metered.get(name, 1) for name in ("rows", "pair_gap", "burst"))
+    rows, pair_gap = metered.get("rows") or metered.get("squares", 1), metered.get("pair_gap")
+    pair_gap, burst = pair_gap or metered.get("gap", 1), metered.get("burst", 1)
     often, gap = terms["participations"] or 0, terms["gap"] or 0
     flags = {
         "stream": True,
         **{"metered": bool(metered), "limited": burst < rows, "pair_apart": pair_gap > 1},
-        "refilled": metered.get("refill") is not None,
+        **{"refilled": metered.get("refill") is not None, "squares": "squares" in metered},
         "one_night": often == 1,
         "apart": often > 1 and gap > 1,
         "bands": bands > 1,

@@ -185,7 +185,8 @@ class WinLossCounts:
     """Comparisons that each item won and lost.
 
     Attributes:
-        wins, losses: shape (n,), int64; at least 0 while confidential, of any sign once noisy.
+        wins, losses: shape (n,), int64; at least 0 while confidential, of any sign once noisy, and
+            then float64 as well.
         row_weight: integer units of one comparison, as in `WinCounts`.
         confidential: True until noise was added.
 
@@ -193,15 +194,16 @@ class WinLossCounts:
         ValueError: an array has another shape or type, or a confidential count is negative.
     """
 
-    wins: NDArray[np.int64]
-    losses: NDArray[np.int64]
+    wins: Counts
+    losses: Counts
     row_weight: int = 1
     confidential: bool = True
 
     def __post_init__(self) -> None:
         for name in ("wins", "losses"):
             counts = getattr(self, name)
-            if counts.shape != self.wins.shape or counts.ndim != 1 or counts.dtype != np.int64:
+            counted = _is_count(counts, confidential=self.confidential)
+            if counts.shape != self.wins.shape or counts.ndim != 1 or not counted:
                 raise ValueError(f"{name} must be a 1-d int64 array, one entry an item")
             if self.confidential and (counts < 0).any():
                 raise ValueError(f"{name} without noise cannot be negative")

@@ -38,8 +38,10 @@ References:
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -72,7 +74,7 @@ SPREADS = np.geomspace(0.003, 3, 80)  # t, in root mean squares of x
 
 @dataclass(frozen=True, slots=True)
 class ScoreErrors:
-    """Scores without shrinkage to zero, and their errors.
+    """Scores without shrinkage to zero, nor cut to a range, and their errors.
 
     Attributes:
         centre: shape (n,).
@@ -232,6 +234,24 @@ def apart(
     return ahead
 
 
+_one_at_a_time = ContextVar("_one_at_a_time", default=False)
+
+
+@contextlib.contextmanager
+def ranks_one_at_a_time() -> Iterator[None]:
+    """Leave out what is sure of all items at once, which takes most of the time of an estimate.
+
+    In the block `separate_pairs` finds the interval of each item's rank alone. That interval holds
+    the rank with 95 %; what is sure of all at once seldom makes it shorter. For a plan, which ranks
+    hundreds of simulated surveys; no release is made in such a block.
+    """
+    token = _one_at_a_time.set(True)
+    try:
+        yield
+    finally:
+        _one_at_a_time.reset(token)
+
+
 def separate_pairs(
     values: NDArray[np.float64],
     better_at: BetterAt,
@@ -249,7 +269,8 @@ def separate_pairs(
             counts; None: their joint law is not known.
 
     Returns:
-        Rank intervals that contain the rank by `values`, and groups, greedily from the top.
+        Rank intervals that contain the rank by `values`, and groups, greedily from the top. Within
+        `ranks_one_at_a_time`, one group and nothing that is sure at once.
 
     Raises:
         ValueError: an item is said to be better than one whose value is not smaller.
@@ -267,6 +288,8 @@ def separate_pairs(
         better = checked(tail)
         return better.sum(axis=0), better.sum(axis=1)
 
+    if _one_at_a_time.get():
+        return RankSeparation(*ranks_alone(n, counts_at), np.ones(n, np.int64))
     tails = joint_tails(n, covariance)
     low, high = ends_at(tails.of_scores)
     far = checked(far_tail(n * (n - 1), SPENT_ON_FAR))

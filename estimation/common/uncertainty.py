@@ -222,7 +222,8 @@ class RankSeparation:
 
     Attributes:
         rank_low, rank_high: 95 % interval of each rank, one item at a time.
-        groups: 1 is best; no two items with the same number are surely in order, by `at_once`.
+        groups: 1 is best; no two items with the same number are surely in order, by `at_once`; all
+            are in one where nobody worked that out.
         at_once: statements that are sure of all items together; None where nobody worked them out.
     """
 
@@ -455,10 +456,11 @@ def ends_together(ends_at: EndsAtAll, n_items: int) -> EndsAt:
         ends_at: maps tail probabilities to the lower and upper ends, shape (tails, n).
         n_items: n.
     """
-    tails = rank_tails(n_items)
-    known = dict(zip(tails, zip(*ends_at(tails), strict=True), strict=True))
+    tails, known = rank_tails(n_items), dict[float, tuple[Floats, Floats]]()
 
     def at(tail: float) -> tuple[Floats, Floats]:
+        if tail == tails[0] and not known:  # the first one that rank intervals ask for
+            known.update(zip(tails, zip(*ends_at(tails), strict=True), strict=True))
         if tail in known:
             return known[tail]
         low, high = ends_at([tail])

@@ -52,7 +52,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -383,7 +383,22 @@ def rank_by_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGISTIC
     exposures = exposures_of(counts, law)
     if not _clear(exposures):
         return nothing_learned(np.zeros(counts.n_items))
-    return rank_by_net_wins(_net_wins(counts, law, exposures, link))
+    net_wins = _net_wins(counts, law, exposures, link)
+    found = rank_by_net_wins(net_wins)
+    if not found.informative:
+        return found
+    return replace(found, noise_share=_noise_share(net_wins, found.scores))
+
+
+def _noise_share(net_wins: NetWins, scores: Floats) -> Floats:
+    """Share of privacy noise in the part of V_i that an item's own counts make."""
+    weights = np.maximum(net_wins.design.sum(axis=1), np.finfo(float).tiny)
+    share = (net_wins.design * net_wins.link.cdf(score_differences(scores))).sum(axis=1) / weights
+    noise = (
+        net_wins.noise_variance + (share - net_wins.free_share) ** 2 * net_wins.exposure_variance
+    )
+    sampled = (net_wins.design * net_wins.sampling_factor).sum(axis=1) * share * (1 - share)
+    return np.asarray(noise / (noise + np.maximum(sampled, 0)))
 
 
 def evidence_of_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGISTIC) -> EvidenceAt:

@@ -119,7 +119,9 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw, laplace_draws: int = 1)
     tails = _Tails(NoiseKind.LAPLACE if laplace_draws > 1 else law.kind, laplace_draws)
     if wins.sum() <= CLEAR_TOTAL * noise_sd * math.sqrt(counts.n_items):
         return nothing_learned(np.zeros(len(wins)), rank=mean_ranks(wins), reach=0.5)
-    scores = _within_bounds(counts.n_items * wins / (2 * wins.sum()) - 0.5)
+    # Cut shares would draw an item that is surely ahead to those behind it: errors are of these.
+    uncut = counts.n_items * wins / (2 * wins.sum()) - 0.5
+    scores = _within_bounds(uncut)
 
     def ends_at(tail: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         low, high = _score_interval(wins, noise_sd, tails, tail)
@@ -136,7 +138,7 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw, laplace_draws: int = 1)
         *ends_at(LEVEL / 2),
         separate_ranks(wins, margin_at, ends_at),
         rank=mean_ranks(wins),
-        errors=ScoreErrors(scores, variances),
+        errors=ScoreErrors(uncut, variances),
         noise_share=_noise_share(share, wins.sum(), noise_sd**2),
     )
     sampling = wins.sum() * share * (1 - share)

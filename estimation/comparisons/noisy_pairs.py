@@ -72,7 +72,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.alike_answers import answers_as_one
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, Link, laplacian, score_differences
 from hushrank.estimation.common.matrices import PairCounts
@@ -272,6 +271,8 @@ def rank_noisy_pairs(
         used = ranked.clear
     won = link.cdf(score_differences(ranked.estimate.scores))
     noise = law.variance / counts.row_weight**2
+    from hushrank.estimation.common.alike_answers import answers_as_one
+
     as_one = answers_as_one(wins, noise, _kurtosis(law), won, used)
     if as_one == 1:
         return ranked
@@ -376,8 +377,9 @@ def _in_groups_fit(
     if law.scale == 0 or counts.confidential:
         return None
     try:
-        fit, noise_share = fit_pairs_in_groups(counts, law, link)
-    except ConvergenceError:  # the noise is spent: the other fit is worth more than none
+        with np.errstate(all="ignore"):
+            fit, noise_share = fit_pairs_in_groups(counts, law, link)
+    except (ConvergenceError, np.linalg.LinAlgError):  # the noise is spent: see `_by_chance`
         return None
     return fit, noise_share
 
@@ -387,7 +389,8 @@ def _by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> Estimate | None
     if law.scale == 0 or counts.n_items < 2 or counts.confidential:
         return None
     try:
-        fitted = fit_pairs_by_chance(counts, law, link)
+        with np.errstate(all="ignore"):
+            fitted = fit_pairs_by_chance(counts, law, link)
     except ConvergenceError:  # the noise is spent: the other fit is worth more than none
         return None
     return None if _not_by_chance(counts, law, fitted.meetings) else fitted.estimate

@@ -172,7 +172,13 @@ class Problem:
         return cls(wins, law, link, spread, float(at.log_factors.mean()), means, information)
 
     def loss_and_scores(self, at: Point) -> tuple[float, Floats]:
-        """The penalised loss, and the score of each entry, shape (n, n)."""
+        """The penalised loss, and the score of each entry, shape (n, n).
+
+        Raises:
+            ConvergenceError: a step has led beyond all numbers.
+        """
+        if not np.isfinite(at.means).all():
+            raise ConvergenceError("a step of the fit of the noisy wins led beyond all numbers")
         loss, score = self.law.loss_and_score(self.wins, at.means, self.variance)
         np.fill_diagonal(loss, 0.0)
         np.fill_diagonal(score, 0.0)
@@ -226,12 +232,13 @@ class Problem:
     def solve(self, at: Point, tolerance: float) -> Point:
         """The penalised maximum likelihood near a point.
 
-        Raises:
-            ConvergenceError: the minimum was not reached.
+        Raises: ConvergenceError: the minimum was not reached.
         """
         loss, score = self.loss_and_scores(at)
         for _ in range(MOST_STEPS):
             scores, factors, slope = self.step(at, score)
+            if not slope < np.inf:  # where noise is next to nothing, as at epsilon 100
+                break
             if max(np.abs(scores).max(), np.abs(factors).max()) <= tolerance:
                 return at
             length = 1.0
@@ -245,7 +252,7 @@ class Problem:
             else:
                 return at  # the rest is rounding
             at, loss, score = there, loss_there, score_there
-        raise ConvergenceError(f"the fit of the noisy wins took more than {MOST_STEPS} steps")
+        raise ConvergenceError(f"the fit of the noisy wins found no end in {MOST_STEPS} steps")
 
 
 def known_of_scores(problem: Problem, at: Point) -> Floats:
@@ -337,12 +344,16 @@ def fit_pairs_by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> PairsB
     n = counts.n_items
     exposures = Exposures((wins + wins.T).sum(axis=1), 2 * (n - 1) * cells.variance)
     at, spread = Point.at(np.zeros(n), np.log(exposures.factors()), link), 1.0
-    for left in reversed(range(ROUNDS)):
-        problem = Problem.of(wins, cells, link, spread, at)
-        at = problem.solve(at, EARLY if left else LATE)
-        if left > ROUNDS // 2:
-            spread = likeliest_spread(known_of_scores(problem, at), at.scores, spread)
-    return PairsByChance(at.scores, at.meetings, spread, _estimate(problem, at))
+    try:
+        for left in reversed(range(ROUNDS)):
+            problem = Problem.of(wins, cells, link, spread, at)
+            at = problem.solve(at, EARLY if left else LATE)
+            if left > ROUNDS // 2:
+                spread = likeliest_spread(known_of_scores(problem, at), at.scores, spread)
+        estimate = _estimate(problem, at)
+    except np.linalg.LinAlgError:
+        raise ConvergenceError("the noisy wins leave scores or exposures open") from None
+    return PairsByChance(at.scores, at.meetings, spread, estimate)
 
 
 def likeliest_spread(known: Floats, scores: Floats, spread: float) -> float:
@@ -406,8 +417,7 @@ def _estimate(problem: Problem, at: Point) -> Estimate:
 def _loosened(problem: Problem, at: Point) -> tuple[Problem, Point]:
     """The fit that intervals are made of, with the weaker penalty of the module's text.
 
-    Raises:
-        ConvergenceError: the minimum was not reached.
+    Raises: ConvergenceError: the minimum was not reached.
     """
     spread = problem.spread * float(np.sqrt(LOOSE * len(at.scores)))
     for _ in range(LOOSE_ROUNDS):

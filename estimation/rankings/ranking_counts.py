@@ -354,6 +354,7 @@ def calibrate_rankings(
     *,
     below: int | None = None,
     n_groups: int = 1,
+    most: int | None = None,
 ) -> Calibration:
     """Noise for counts of rankings of at most `longest` items; from public parameters only.
 
@@ -362,11 +363,13 @@ def calibrate_rankings(
         below: the size of the catalogue, if items that a list leaves out count as below those it
             lists; None: a list says nothing of them.
         n_groups: public groups with counts of their own; 1: there are none.
+        most: the most groups in which a ranking counts beside the whole, where groups overlap;
+            None: they do not.
     """
     if below is None:
-        sensitivity = ranking_sensitivity(params, longest, weights, n_groups)
+        sensitivity = ranking_sensitivity(params, longest, weights, n_groups, most)
         return calibrate(params, sensitivity, "ranking_sensitivity")
-    sensitivity = ranking_below_sensitivity(params, longest, weights, below, n_groups)
+    sensitivity = ranking_below_sensitivity(params, longest, weights, below, n_groups, most)
     return calibrate(params, sensitivity, "ranking_below_sensitivity")
 
 

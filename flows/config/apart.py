@@ -51,6 +51,7 @@ USES = {  # every place that a YAML file can name, by dotted key
     "collect.pairs": Use.READ,
     "runner.job_server_jar": Use.READ,
     "runner.wheel": Use.READ,
+    "runner.binary": Use.READ,
     "supersedes": Use.READ,
     "output": Use.OWN_FOLDER,
     "confidential": Use.OWN_FOLDER,

@@ -493,14 +493,14 @@ class GroupsConfig(Section):
     Attributes:
         column: column with the group of a row, an integer or text; with `most` a list of groups, or
             a text of several.
-        columns: of comparisons, instead of `column`: a column of true and false for each group.
+        columns: instead of `column`: a column of true and false for each group.
         values: the groups that are ranked. They are public: never made from the rows. By default
             the names of `columns`, and in their order.
-        most: of comparisons, where groups overlap: the most groups in which an answer counts, a
-            public number. It counts in the first of its groups in the order of `values`, and once
-            in the whole. Noise grows with it. None: an answer is in one group.
-        separator: with `most`: the text between two groups in a cell of `column`, where cells are
-            no lists.
+        most: of comparisons and rankings, where groups overlap: the most groups in which an answer
+            counts, a public number. It counts in the first of its groups in the order of `values`,
+            and once in the whole. Noise grows with it. None: an answer is in one group.
+        separator: with `most`, where cells of `column` are texts: the text between two groups, or
+            "[]" where each is a list, such as ['coding', 'hard'] or ["coding", "hard"].
         others: rule for a row whose group is missing or not listed. `set-aside`: it breaks a
             rule, like a row with an unknown item; `whole`: it counts in the whole only.
         districts: for method `precinct-table`: a third level between the groups and the whole. Each

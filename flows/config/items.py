@@ -40,7 +40,6 @@ from pydantic import (
 )
 
 from hushrank.flows.config.discover import NOT_FOUND, DiscoverConfig
-from hushrank.flows.config.items_file import read_items
 from hushrank.flows.config.schedule import date_problem
 from hushrank.flows.config.section import NIGHT, LocalPath, Section
 from hushrank.flows.config.yaml_file import refuse
@@ -144,6 +143,8 @@ class ItemsConfig(Section):
         if self.count is not None:
             return Catalogue.of_count(self.count)
         if self.file is not None:
+            from hushrank.flows.config.items_file import read_items
+
             read = read_items(self.file, self._night)
             self._labels, self._dated = read.labels, read.dated
             return Catalogue(read.names, self.first_code or 0)

@@ -371,7 +371,8 @@ class MethodFacts:
         baseline: whether it is only there for comparison, because a better method does the same.
         streams: whether one budget can pay for many nights of it (`schedule.stream`).
         metered: key by which a stream may count the rows of a person in place of nights, because it
-            then bounds what a person moves: `pair_gap`, or `gap` for one row a night; empty: none.
+            then bounds what a person moves: `pair_gap`, `squares` of numbers of rows, or `gap` for
+            one row a night; empty: none.
         any_pairs: whether its fit takes as given who met whom, so that earlier releases may choose
             the pairs that are asked.
         rules: further rules that a configuration with this method must keep.
@@ -393,7 +394,7 @@ class MethodFacts:
     design: Design | None = None
     baseline: bool = False
     streams: bool = False
-    metered: Literal["", "pair_gap", "gap"] = ""
+    metered: Literal["", "pair_gap", "squares", "gap"] = ""
     any_pairs: bool = False
     rules: Callable[[Sections], Problems] = _no_rules
     also: tuple[str, ...] = ()

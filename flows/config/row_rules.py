@@ -10,15 +10,11 @@ import pyarrow as pa
 from hushrank.flows.config.chosen_sets import items_of_sets
 from hushrank.flows.config.comparisons import MOST_ASKED, GroupsConfig, InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
+from hushrank.flows.config.participation import ParticipationConfig
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
-from hushrank.flows.config.schedule import (
-    NightlyBudget,
-    ParticipationConfig,
-    StreamConfig,
-    selects_nights,
-)
+from hushrank.flows.config.schedule import NightlyBudget, StreamConfig, selects_nights
 from hushrank.flows.config.section import Section
 from hushrank.privacy.units import Bounding, NoiseKind, Query, Unit
 from hushrank.transforms.common.catalogue import MOST_GROUPS, UNKNOWN, Catalogue
@@ -382,18 +378,25 @@ def _problems_of_its_rows(
 ) -> Problems:
     """Refuse terms that count rows where they do not bound what a person moves."""
     key, metered = f"{STREAM}.participation", methods[config.method].metered
-    by_pairs, by_rows = (
+    by_pairs, by_squares, by_rows = (
         " or ".join(name for name, each in methods.items() if each.metered == terms)
-        for terms in ("pair_gap", "gap")
+        for terms in ("pair_gap", "squares", "gap")
     )
-    if participation.pair_gap is not None:
-        if metered != "pair_gap":
-            yield (
-                key,
-                f"with pair_gap is for method: {by_pairs}. Rows on two pairs may count for the same"
-                f" item, so a gap of pairs does not bound what a person moves in {config.method};"
-                f" set method: {by_pairs}, or write participations and gap",
-            )
+    if participation.pair_gap is not None and metered != "pair_gap":
+        instead = "squares and gap" if metered == "squares" else "participations and gap"
+        yield (
+            key,
+            f"with pair_gap is for method: {by_pairs}. Rows on two pairs may count for the same"
+            f" item, so a gap of pairs does not bound what a person moves in {config.method};"
+            f" set method: {by_pairs}, or write {instead}",
+        )
+    if participation.squares is not None and metered != "squares":
+        yield (
+            key,
+            f"with squares is for method: {by_squares}; set that, or for method: {by_pairs} write"
+            " rows and pair_gap",
+        )
+    if participation.meters:
         if not config.privacy.distinct_pairs:
             yield (
                 "privacy.distinct_pairs",
@@ -403,14 +406,14 @@ def _problems_of_its_rows(
     elif metered != "gap" or config.privacy.max_contributions != 1:
         yield (
             key,
-            f"with gap is for method: {by_rows} with privacy.max_contributions: 1, where a night"
-            f" has one row of a person; write participations and gap, or for method: {by_pairs}"
-            " pair_gap",
+            f"with rows and gap is for method: {by_rows} with privacy.max_contributions: 1, where a"
+            f" night has one row of a person; write participations and gap, for method: {by_pairs}"
+            f" rows and pair_gap, or for method: {by_squares} squares and gap",
         )
 
 
 def _problems_of_grouped_rankings(
-    rankings: RankingsConfig, column: str | None, config: Sections
+    rankings: RankingsConfig, groups: GroupsConfig, config: Sections
 ) -> Problems:
     """Refuse rankings whose rows do not say once which group they are of, or that are private."""
     if config.privacy.unit is Unit.LOCAL:
@@ -435,8 +438,9 @@ def _problems_of_grouped_rankings(
     names = [name for role in many for name in taken.pop(role, ())] + [*taken.values()]
     if rankings.layout == "wide" and rankings.columns.items is None:
         names += config.items.catalogue.names
-    if column in names:
-        yield "groups.column", f"{column} is a column of the ranking already; name another"
+    key = "groups.column" if groups.columns is None else "groups.columns"
+    for column in sorted({*groups.read} & {*names}):
+        yield key, f"{column} is a column of the ranking already; name another"
 
 
 def _problems_of_ungrouped(config: Sections, methods: Methods) -> Problems:
@@ -482,29 +486,32 @@ def problems_of_groups(config: Sections, methods: Methods) -> Problems:
             f"at most {MOST_GROUPS} groups can be ranked, got {len(groups.values)}",
         )
     if groups.most is not None:
-        yield from _problems_of_overlap(config, groups)
+        yield from _problems_of_overlap(config, groups, methods)
     if isinstance(config.input, RankingsConfig):
-        yield from _problems_of_grouped_rankings(config.input, groups.column, config)
+        yield from _problems_of_grouped_rankings(config.input, groups, config)
         return
     for column in groups.read:
         yield from _problems_of_grouped_answers(config, column)
 
 
-def _problems_of_overlap(config: Sections, groups: GroupsConfig) -> Problems:
-    """Refuse groups that overlap where an answer is in one group, or a stream counts it."""
-    if not isinstance(config.input, InputConfig):
+def _problems_of_overlap(config: Sections, groups: GroupsConfig, methods: Methods) -> Problems:
+    """Refuse groups that overlap where an answer, or a person, is in one group."""
+    if isinstance(config.input, ResponsesConfig):
         yield (
             "groups.most",
-            f"is for comparisons; of kind: {config.input.kind} all rows of a person are in one"
-            " group. Remove it",
+            "is for comparisons and rankings: a test compares the difficulty of an item between"
+            " groups of people, which must not share people. Remove it, and run a job for each way"
+            " to group them, at a cost of its own",
         )
         return
-    if config.schedule.stream is not None:
+    if DISTRICTS in methods[config.method].reads:
         yield (
             "groups.most",
-            "does not go with schedule.stream, whose noise is for answers in one group; remove one"
-            " of the two",
+            f"not with method: {config.method}, where a ballot is cast in one place; remove it",
         )
+        return
+    if not isinstance(config.input, InputConfig):
+        return
     if config.input.columns.event is not None and config.privacy.unit is Unit.COMPARISON:
         yield (
             "groups.most",

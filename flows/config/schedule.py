@@ -19,10 +19,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator
 
+from hushrank.flows.config.participation import ParticipationConfig
 from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS, Section, Text
 from hushrank.flows.config.yaml_file import refuse
 from hushrank.flows.errors import ConfigError
-from hushrank.privacy.stream_encoder import ENDLESS, MAX_NIGHTS, RowTerms, Terms, Workload
+from hushrank.privacy.stream_encoder import (
+    ENDLESS,
+    MAX_NIGHTS,
+    RowTerms,
+    StreamTerms,
+    Terms,
+    Workload,
+)
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.storage.window import Epoch, Window
 
@@ -53,51 +61,6 @@ class ShowConfig(Section):
     """
 
     window: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["28"])
-
-
-class ParticipationConfig(Section):
-    """Terms of a stream that counts a person's rows in place of nights.
-
-    Attributes:
-        rows: most rows of one person that count in the whole stream.
-        pair_gap: `method: noisy-pairs`: rows of a person on the same two items count at most once
-            in so many nights.
-        burst: with `pair_gap`: rows of a person that may count on the first night; the allowance
-            grows evenly from it to `rows` on the last night. Left out: a third of `rows`.
-        refill: with `nights: endless` and `pair_gap`: answers by which the allowance of a person
-            grows a night, up to `rows`, which are those of a lifetime.
-        gap: `method: noisy-counts` with `privacy.max_contributions: 1`: least distance of two
-            nights on which a person's row counts.
-    """
-
-    rows: int = Field(ge=1, le=MAX_NIGHTS, examples=["60"])
-    pair_gap: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["28"])
-    burst: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["20"])
-    gap: int | None = Field(default=None, ge=1, le=MAX_NIGHTS, examples=["28"])
-    refill: float | None = Field(default=None, gt=0, le=MAX_NIGHTS, examples=["0.2"])
-
-    def _problems(self) -> Iterable[tuple[str, str]]:
-        if (self.pair_gap is None) == (self.gap is None):
-            yield (
-                "pair_gap",
-                "name either pair_gap (method: noisy-pairs) or gap (method: noisy-counts with"
-                " max_contributions: 1)",
-            )
-        if self.burst is None:
-            return
-        if self.pair_gap is None:
-            yield "burst", "goes with pair_gap; remove it"
-        elif self.burst > self.rows:
-            yield "burst", f"must be at most rows ({self.rows}), got {self.burst}"
-
-    def terms(self, nights: int) -> Terms | RowTerms:
-        """Return the terms for a stream of so many nights."""
-        if self.pair_gap is None:
-            return Terms(nights=nights, participations=self.rows, gap=self.gap or 1)
-        burst = -(-self.rows // 3) if self.burst is None else self.burst
-        return RowTerms(
-            nights=nights, rows=self.rows, gap=self.pair_gap, burst=burst, refill=self.refill
-        )
 
 
 ItemPair = Annotated[tuple[str, str], Field(strict=False)]
@@ -133,7 +96,7 @@ class StreamConfig(Section):
         nights: number of nights of the stream; `endless`: 32,768, which are 90 years, for windows.
         participations: most nights on which one person's rows count.
         gap: least distance of two such nights, in nights: 1 is the next night.
-        participation: terms that count rows, in place of `participations` and `gap`.
+        participation: terms that count rows or squares, in place of `participations` and `gap`.
         show: what each night shows: `night`, `cumulative` (all nights so far) or `{window: 28}`.
         first: date of its first night. Nights are numbered from it.
         bands: number of nights over which a night's counts are spread, at most `gap` or `pair_gap`
@@ -202,16 +165,14 @@ class StreamConfig(Section):
                 "must be a window such as {window: 28} with nights: endless: the noise in all"
                 " nights so far grows with their number",
             )
-        if metered is None or (metered.refill is not None) == (
-            endless and metered.pair_gap is not None
-        ):
+        if metered is None or (metered.refill is not None) == (endless and metered.meters):
             return
         yield (
             "participation.refill",
-            "missing; with nights: endless say by how many answers a person's allowance grows a"
-            " night, for example refill: 0.2"
+            "missing; with nights: endless say by how much a person's allowance grows a night, for"
+            " example refill: 0.2"
             if metered.refill is None
-            else "goes with nights: endless and pair_gap; remove it",
+            else "goes with nights: endless and pair_gap or squares; remove it",
         )
 
     @property
@@ -223,7 +184,7 @@ class StreamConfig(Section):
         return "two rows on one pair" if isinstance(self.terms, RowTerms) else "two nights"
 
     @property
-    def terms(self) -> Terms | RowTerms:
+    def terms(self) -> StreamTerms:
         """Terms under which a person's rows count."""
         if self.participation is not None:
             return self.participation.terms(self.nights)
@@ -233,8 +194,10 @@ class StreamConfig(Section):
         """Return the keys that name the stream; a form of terms that is not used is no key."""
         forms = ("participation", "participations", "gap")
         found = self.model_dump(mode="json", exclude={k for k in forms if getattr(self, k) is None})
-        if self.participation is not None and self.participation.refill is None:
-            del found["participation"]["refill"]
+        if self.participation is not None:  # the first streams that count rows had no other keys
+            kept = ("rows", "pair_gap", "burst", "gap")
+            named = found["participation"].items()
+            found["participation"] = {k: v for k, v in named if v is not None or k in kept}
         return found
 
     @property
@@ -526,9 +489,9 @@ def with_nightly_share(content: Any) -> Any:
 
 
 def with_distinct_pairs(content: Any) -> Any:
-    """Return the content of a YAML file in which a stream that meters pairs has distinct pairs.
+    """Return the content of a YAML file in which a stream that meters rows has distinct pairs.
 
-    The meter counts a person's rows on the same two items once a night at most, so
+    Its meters count a person's rows on the same two items once a night at most, so
     `privacy.distinct_pairs` need not be written.
     """
     if not isinstance(content, Mapping) or not isinstance(content.get("privacy"), Mapping):
@@ -536,7 +499,7 @@ def with_distinct_pairs(content: Any) -> Any:
     found: Any = content
     for key in ("schedule", "stream", "participation"):
         found = found.get(key) if isinstance(found, Mapping) else None
-    if not isinstance(found, Mapping) or "pair_gap" not in found:
+    if not isinstance(found, Mapping) or not {"pair_gap", "squares"} & {*found}:
         return content
     return {**content, "privacy": {"distinct_pairs": True, **content["privacy"]}}
 

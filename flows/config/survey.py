@@ -295,10 +295,10 @@ class SurveyConfig(Section):
         columns = self.rankings.ranking_columns(self.items.catalogue.names)
         if self.groups is None or isinstance(columns, RankColumns):
             return columns
-        from hushrank.transforms.rankings.person_features import GroupOfRankings
+        from hushrank.transforms.rankings.person_features import groups_of_rankings
 
-        group = GroupOfRankings(column=self.groups.column or "", groups=self.groups.groups())
-        return replace(columns, features=group)
+        own = groups_of_rankings(self.groups.column, self.groups.sets(), self.groups.groups())
+        return replace(columns, features=own)
 
     def laws_of_pairs(self) -> tuple[RandomPairs, ...]:
         """Laws by which rankings may answer random pairs, one for each level of epsilon.

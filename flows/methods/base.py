@@ -302,7 +302,7 @@ class PlannedMethod(RankingMethod[M]):
 
     def suits(self, config: SurveyConfig) -> bool:
         """Whether it is right for the stated design, and can do what the job asks beside."""
-        designed = not any(key == DESIGN for key, _ in self.facts.rules(config))
+        designed = not any(key in (DESIGN, GROUPS) for key, _ in self.facts.rules(config))
         return designed and takes_extras(config, self.facts)
 
     def noise_in_net_wins(self, mechanism: M) -> float | None:

@@ -44,7 +44,7 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.row_weights import SHARE, Counted, norms_add_up
 from hushrank.privacy.stream import Stream
-from hushrank.privacy.stream_encoder import ONE, RowTerms
+from hushrank.privacy.stream_encoder import ONE, RowTerms, SquareTerms
 from hushrank.privacy.units import Adjacency, Bounding, Discovery, NoiseKind, PrivacyParams, Query
 
 if TYPE_CHECKING:  # loaded for jobs that find names alone
@@ -87,6 +87,13 @@ class Formula:
     derivation: str
     lines: tuple[str, ...]
     inputs: Inputs
+
+    def in_groups(self, most: int | None) -> Formula:
+        """Return the formula where a row counts in `most` groups and in the whole; None: this."""
+        if most is None:
+            return self
+        inputs: Inputs = {**self.inputs, "overlap": most}
+        return replace(self, lines=(*self.lines, *OVERLAPPING), inputs=inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +165,7 @@ class Restated:
     ) -> Formula:
         """The formula of a stream: one night under add-remove, times what its encoder carries.
 
-        Where rows are metered, one row in place of one night.
+        Where rows are metered, one row in place of one night; likewise squares.
         """
         terms = stream.terms
         derivation = "hushrank.privacy.stream.stream_sensitivity"
@@ -170,6 +177,14 @@ class Restated:
                 "coefficients": stream.encoder.coefficients,
             }
             return Formula(derivation, ALL_ROWS, of_rows)
+        if isinstance(terms, SquareTerms):
+            of_squares: Inputs = {
+                "row_weight": row_weight,
+                "both": sides_of(params),
+                "squares": terms.squares,
+                "coefficients": stream.encoder.coefficients,
+            }
+            return Formula(derivation, ALL_SQUARES, of_squares)
         own: Inputs = {
             "sides": 1,
             "row_weight": row_weight,
@@ -180,7 +195,7 @@ class Restated:
             "gap": terms.gap,
             "coefficients": stream.encoder.coefficients,
         }
-        inputs = {**bounds_of(params, n_items), **own}
+        inputs = {**bounds_of(params, n_items), **own, **self._searched(params, n_items)}
         return Formula(derivation, (*self.lines, *ALL_NIGHTS), inputs)
 
     def _searched(self, params: PrivacyParams, n_items: int) -> Inputs:
@@ -215,6 +230,8 @@ ALL_ROWS = (
     "l1 = both * row_weight * rows * sum(coefficients)",
     "l2_squared = both * row_weight ** 2 * rows * sum(x * x for x in coefficients)",
 )
+
+ALL_SQUARES = tuple(line.replace("rows", "squares") for line in ALL_ROWS)
 
 
 VOTES = Restated(
@@ -363,9 +380,11 @@ def noise_of_counts(
     n_items, calibration, params = mechanism.n_items, mechanism.calibration, mechanism.params
     row_weight = 1 if mechanism.ties is None else mechanism.ties.row_weight
     n_groups = 1 if mechanism.groups is None else len(mechanism.groups)
+    most = None if mechanism.groups is None else mechanism.groups.most
     if counted is not None and mechanism.stream is not None:
         formula = restated[0].of_nights(params, n_items, row_weight, mechanism.stream)
-        entries = n_items if counted is Counted.WINS else n_items**2
+        formula = formula.in_groups(most)
+        entries = {Counted.WINS: 1, Counted.WIN_LOSS: 2}.get(counted, n_items) * n_items
         return count_noise(restated[0].what, entries, formula, calibration, Fraction(1, ONE))
     if counted is not None and mechanism.squares_divisor is not None:
         formula = restated[0].of_weighted_rows(counted, params, n_items, row_weight)
@@ -376,9 +395,7 @@ def noise_of_counts(
     if own is None:
         return None
     formula = own.of_counts(params, n_items, row_weight, n_groups)
-    if mechanism.groups is not None and mechanism.groups.most is not None:
-        overlap: Inputs = {**formula.inputs, "overlap": mechanism.groups.most}
-        formula = replace(formula, lines=(*formula.lines, *OVERLAPPING), inputs=overlap)
+    formula = formula.in_groups(most)
     drawn = None if own.entries is None else n_groups * own.entries(n_items)
     if mechanism.asked is not None:
         drawn = 2 * len(mechanism.asked)

@@ -59,6 +59,11 @@ class CountedMethod(PlannedMethod[B]):
     statistic: Statistic
     counted: Counted | None = None
 
+    @property
+    def statistic_of_nights(self) -> Statistic:
+        """Statistic that is counted in a stream."""
+        return self.statistic
+
     def reduction(
         self,
         config: SurveyConfig,
@@ -89,7 +94,7 @@ class CountedMethod(PlannedMethod[B]):
             columns=columns,
             catalogue=config.items.catalogue,
             bounds=bounds,
-            statistic=_statistic(config, self.statistic),
+            statistic=_statistic(config, self),
             people_vote=params.unit is Unit.USER and params.look > 0,
             key=key,
             confidential=folder,
@@ -105,9 +110,9 @@ class CountedMethod(PlannedMethod[B]):
         """
         ties = config.comparisons.ties
         if ties is Ties.MODEL:
-            return {"counts": _with_whole(_simulated_ties(survey, replicate), config)}
+            return {"counts": with_whole(_simulated_ties(survey, replicate), config)}
         if config.groups is not None:
-            wins = _with_whole(survey.grouped_wins(replicate) * ties.row_weight, config)
+            wins = with_whole(survey.grouped_wins(replicate) * ties.row_weight, config)
             return {"counts": wins.sum(axis=-1) if self.statistic is Statistic.WIN_COUNTS else wins}
         params, factors = config.privacy.params(), None
         if params.bounding is Bounding.WEIGHTS and self.counted is not None:
@@ -125,14 +130,16 @@ class CountedMethod(PlannedMethod[B]):
         return {"counts": counts} | ({SQUARES: np.array([squares])} if params.weighted else {})
 
 
-def _statistic(config: SurveyConfig, usual: Statistic) -> Statistic:
-    """Return what a job counts by a method that counts `usual` where rows say who won alone."""
+def _statistic(config: SurveyConfig, method: CountedMethod[B]) -> Statistic:
+    """Return what a job counts by a method."""
     if config.comparisons.covariates:
         return Statistic.COVARIATE_COUNTS
-    return Statistic.TIE_COUNTS if config.comparisons.ties is Ties.MODEL else usual
+    if config.comparisons.ties is Ties.MODEL:
+        return Statistic.TIE_COUNTS
+    return method.statistic if config.schedule.stream is None else method.statistic_of_nights
 
 
-def _with_whole(counts: NDArray[np.int64], config: SurveyConfig) -> NDArray[np.int64]:
+def with_whole(counts: NDArray[np.int64], config: SurveyConfig) -> NDArray[np.int64]:
     """Counts of simulated groups, and of the whole as one more if groups overlap.
 
     Each simulated answer is in one group, whatever `groups.most` allows.

@@ -41,8 +41,8 @@ class ReleasedErrors(Record):
     """Joint errors of the scores, in the unit of the ranking; computed from what was drawn.
 
     Attributes:
-        centre: score of each item without shrinkage towards the others, in the order of
-            the ranking.
+        centre: score of each item without shrinkage towards the others, and not cut where noise
+            takes it out of its range; in the order of the ranking.
         covariance: covariance of the errors of `centre`, line by line up to the diagonal, since it
             is symmetric. Errors that are taken as independent have zeros beside the diagonal.
     """

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.score_change import NightTotals
 from hushrank.flows.statement.record import Record
 from hushrank.privacy.stream import Stream, shown_covariance
-from hushrank.privacy.stream_encoder import Encoder, RowTerms, Terms, Workload, decoding
+from hushrank.privacy.stream_encoder import (
+    Encoder,
+    RowTerms,
+    StreamTerms,
+    Terms,
+    Workload,
+    decoding,
+)
 
 
 class MeteredRows(Record):
@@ -31,12 +38,36 @@ class MeteredRows(Record):
     burst: int
     refill: float | None = None
 
-    @classmethod
-    def of(cls, terms: Terms | RowTerms) -> Self | None:
-        """Return the terms that count rows; None: they count nights."""
-        if not isinstance(terms, RowTerms):
-            return None
-        return cls(rows=terms.rows, pair_gap=terms.gap, burst=terms.burst, refill=terms.refill)
+
+class MeteredSquares(Record):
+    """Terms of a stream that counts squares of a person's numbers of rows.
+
+    Attributes:
+        squares: allowance of one person for the whole stream; a night on which l rows of the person
+            count takes l^2 + l from it.
+        gap: nights between two nights on which rows of a person count, at least.
+        burst: the part of the allowance that there is on the first night; it grows evenly from it
+            to `squares` on the last night, or by `refill` a night.
+        refill: amount by which the allowance grows a night, up to `squares`; null: evenly.
+    """
+
+    squares: int
+    gap: int
+    burst: int
+    refill: float | None = None
+
+
+def metered(terms: StreamTerms) -> MeteredRows | MeteredSquares | None:
+    """Record of the terms that count rows or squares; None: they count nights."""
+    if isinstance(terms, Terms):
+        return None
+    if isinstance(terms, RowTerms):
+        return MeteredRows(
+            rows=terms.rows, pair_gap=terms.gap, burst=terms.burst, refill=terms.refill
+        )
+    return MeteredSquares(
+        squares=terms.squares, gap=terms.gap, burst=terms.burst, refill=terms.refill
+    )
 
 
 class StreamRecord(Record):
@@ -50,20 +81,22 @@ class StreamRecord(Record):
         number: number of the night, from 1.
         nights: number of nights of the stream.
         first: date of the first.
-        participations: nights on which one person's rows count at most; null: rows are counted.
-        gap: nights between two of them at least; null: rows are counted.
-        participation: terms that count rows; null: nights are counted.
+        participations: nights on which one person's rows count at most; null: rows or squares are
+            counted.
+        gap: nights between two of them at least; null: as above.
+        participation: terms that count rows or squares; null: nights are counted.
         window: nights that are shown together; null: all so far.
         coefficients: the encoder: how much of a night's counts is in the noisy numbers of that
             night and of each one after it, times 2^20.
         noise_variance: variance of each noisy number, times 2^40.
         shown_variance: variance of the noise in each count that this release shows, in units of
             `released`; with groups in each count of one group, of which those of the whole are
-            sums.
-        noisy: what was drawn for this night, times 2^20, group by group, item by item or row by
-            row; all that is shown is computed from these numbers of all nights so far.
-        answers: number of answers of each night that is shown, in all groups, the oldest first,
-            noise included; in units of `released`.
+            sums, or where groups overlap of the whole too.
+        noisy: what was drawn for this night, times 2^20, group by group (of groups that overlap
+            the whole is the last), item by item or row by row; all that is shown is computed from
+            these numbers of all nights so far.
+        answers: number of answers of each night that is shown, in all groups, each once, the oldest
+            first, noise included; in units of `released`.
     """
 
     stream: str
@@ -72,7 +105,7 @@ class StreamRecord(Record):
     first: date
     participations: int | None
     gap: int | None
-    participation: MeteredRows | None = None
+    participation: MeteredRows | MeteredSquares | None = None
     window: int | None
     coefficients: tuple[int, ...]
     noise_variance: float
@@ -109,7 +142,7 @@ class StreamRecord(Record):
             first=first,
             participations=None if nights is None else nights.participations,
             gap=None if nights is None else nights.gap,
-            participation=MeteredRows.of(terms),
+            participation=metered(terms),
             window=stream.workload.window,
             coefficients=stream.encoder.coefficients,
             noise_variance=stream.law.variance,

@@ -51,13 +51,12 @@ from hushrank.flows.release.archive import (
     SCORES,
     STEP_FILE,
 )
-from hushrank.flows.release.boards import GroupRanking, effects_by_board
+from hushrank.flows.release.boards import effects_by_board
 from hushrank.flows.release.publish import ranking_pieces, round_table
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.released import effects_csv
 from hushrank.flows.release.scale import DIFFICULTIES, WORDS
 from hushrank.flows.release.sheet_report import dif_csv, fit_csv, scores_csv, step_rows, steps_csv
-from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.wording import (
     MEANING_OF_VERY_LIKELY,
     RELIABLY,
@@ -498,48 +497,23 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
         ("Ties", None if privacy.ties is None else TIES_WORDS[privacy.ties]),
         ("Unit of the released counts", _unit_of_counts(release)),
         *((_heading(name), _value(value)) for name, value in privacy.parameters.items()),
-        *([] if release.stream is None else _stream_facts(release.stream, release.groups)),
+        *_of_stream(release),
     ]
     return [(name, str(value)) for name, value in facts if value is not None]
+
+
+def _of_stream(release: Release) -> list[tuple[str, object]]:
+    if release.stream is None:
+        return []
+    from hushrank.flows.report.stream_facts import stream_facts
+
+    return [*stream_facts(release.stream, release.groups)]
 
 
 def _used(privacy: PrivacyRecord) -> str:
     if privacy.parameters.get("bounding") == Bounding.WEIGHTS:
         return "Answers per person that count in full, at most"
     return "Answers used per person, at most"
-
-
-def _stream_facts(
-    night: StreamRecord, groups: tuple[GroupRanking, ...] | None
-) -> list[tuple[str, str]]:
-    """Terms of a stream, and the noise in what this night shows."""
-    of = "" if groups is None else " of a group"
-    noise = f"Noise standard deviation of a shown count{of}"
-    return [
-        ("Stream", night.stream),
-        ("Nights of the stream", f"{night.nights}, from {night.first} to {night.last}"),
-        *_terms_of(night),
-        ("Nights shown together", "all so far" if night.window is None else f"{night.window}"),
-        ("Nights over which a night is spread", f"{night.bands}"),
-        (noise, number(math.sqrt(night.shown_variance))),
-    ]
-
-
-def _terms_of(night: StreamRecord) -> list[tuple[str, str]]:
-    """Terms that say what of a person counts."""
-    metered = night.participation
-    if metered is None:
-        return [
-            ("Nights that count per person, at most", f"{night.participations}"),
-            ("Nights from one of them to the next, at least", f"{night.gap}"),
-        ]
-    refill = [] if metered.refill is None else [("More of them a night", f"{metered.refill:g}")]
-    return [
-        ("Answers that count per person on all nights, at most", f"{metered.rows}"),
-        ("Of them on the first night, at most", f"{metered.burst}"),
-        *refill,
-        ("Nights in which the same two items count once per person", f"{metered.pair_gap}"),
-    ]
 
 
 def _named(adjacency: Adjacency | None, words: dict[Adjacency, str]) -> str | None:

@@ -219,8 +219,8 @@ OF_ANCHORED_SHEETS = (
     " that of the anchors in each."
 )
 OF_OVERLAP = (
-    "Groups share answers, so each ranking follows from the counts of its group alone, and nothing"
-    " is drawn towards other groups."
+    "Groups share {}, so each ranking follows from the counts of its group alone, and nothing is"
+    " drawn towards other groups."
 )
 OF_BALLOTS = "Each follows from the rankings of its group alone."
 
@@ -231,7 +231,7 @@ def board_tables(release: Release, room: int) -> list[BoardTable]:
     if release.effects is not None:
         how = DRAWN_EFFECTS
     if release.privacy.groups_per_answer is not None:
-        how = OF_OVERLAP
+        how = OF_OVERLAP.format("rankings" if release.released.ballots else "answers")
     if release.scale in DIFFICULTIES:
         how = OF_ANCHORED_SHEETS if release.scale is Scale.ANCHORED_DIFFICULTY else OF_SHEETS
     for group, board in release.boards():

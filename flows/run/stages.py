@@ -114,6 +114,8 @@ def _bound_of_stream(stream: StreamConfig) -> str:
     metered = stream.participation
     if metered is None:
         return ""
+    if metered.squares is not None:
+        return f" a night, n of which take n² + n from {metered.squares} for the whole stream"
     text = f" a night and {metered.rows} in the whole stream"
     if metered.pair_gap is not None:
         text += f", one about the same two items in {metered.pair_gap} nights"

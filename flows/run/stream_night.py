@@ -202,10 +202,19 @@ class StreamNight:
         return mechanism.stream
 
     @property
-    def counts_pairs(self) -> bool:
-        """Whether a night is a matrix of pairs, or one for each group."""
+    def statistic(self) -> Statistic:
+        """Statistic of a night, or of each group."""
         method = self.drawn_by.method
-        return isinstance(method, CountedMethod) and method.statistic is Statistic.PAIR_COUNTS
+        if not isinstance(method, CountedMethod):
+            raise ValueError("a stream is one of counts")
+        return method.statistic_of_nights
+
+    @property
+    def groups_overlap(self) -> bool:
+        """Whether an answer may be in several groups, so that the whole has cells of its own."""
+        mechanism = self.drawn_by.mechanism
+        groups = mechanism.groups if isinstance(mechanism, CountMechanism) else None
+        return groups is not None and groups.most is not None
 
     def drawn(self) -> released_files.Drawn | None:
         """Draw of the night, which is read once; None: nothing is drawn yet.
@@ -378,10 +387,12 @@ class StreamNight:
 
     def _noisy(self, found: released_files.Drawn) -> Noisy:
         """Return the released arrays of a drawn night: all of them are computed from its draw."""
-        place = (self.folder, self.stream_id, self.number)
-        shown = shown_of(*place, self.stream, found, pairs=self.counts_pairs)
+        place, statistic = (self.folder, self.stream_id, self.number), self.statistic
+        pairs = statistic is Statistic.PAIR_COUNTS
+        overlap = self.groups_overlap
+        shown = shown_of(*place, self.stream, found, pairs=pairs, overlap=overlap)
         return Noisy(
-            arrays=arrays_of(found, shown, self.number, self.stream),
+            arrays=arrays_of(found, shown, self.number, self.stream, statistic.cells_of_a_row),
             drawn_by=self.drawn_by,
             bits=found.bits,
             people=found.people,

@@ -25,28 +25,31 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.central_noise import Calibration, law_of_sum
 from hushrank.flows.config.comparisons import Design
+from hushrank.flows.statement.night_words import (
+    night_bounds,
+    night_sentences,
+    not_protected_on_nights,
+    who_on_nights,
+)
 from hushrank.flows.statement.sentences import (
     CCW,
     CHANGE,
     GRAPH_NOT_PROTECTED,
     LAW_SOURCE,
-    OTHER_RELEASES,
     OUTCOMES_CHANGE,
     Guarantee,
     PrivacyStatement,
     against_what,
-    bounds,
     compose_statement,
     graph_sentences,
     name_sentences,
-    not_protected,
     number,
 )
 from hushrank.privacy.accounting import Spend, epsilon_of, spend_of
 from hushrank.privacy.noise import NoiseLaw, gaussian_law, laplace_law
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import Stream
-from hushrank.privacy.stream_encoder import ONE, RowTerms, Terms
+from hushrank.privacy.stream_encoder import ONE
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.catalogue import Groups
 from hushrank.transforms.common.schema import Ties
@@ -268,23 +271,6 @@ THEOREM = (
     "hushrank's privacy/stream.py, after Choquette-Choo et al., (Amplified) banded matrix"
     " factorization (2023), and Kalinin and Lampert, Banded square root matrix factorization (2024)"
 )
-NOT_OF_THE_STREAM = (
-    "Other releases from answers of the same people, those of other streams among them: their"
-    " losses add up. The budget ledger of the population keeps the account. The nights of this"
-    " stream are covered together."
-)
-WHO_COUNTED = (
-    "On which night each person counted last, and how often, from anybody who can read the"
-    " confidential folder while the stream runs."
-)
-ROWS_COUNTED = (
-    "On which night each person counted last, how many of their answers counted, and on which pairs"
-    " of items lately, from anybody who can read the confidential folder while the stream runs."
-)
-DATES_TOLD = (
-    "On which days this ran. Where schedule.empty is skip, a night without files is released like"
-    " any other."
-)
 
 
 def stream_statement(
@@ -315,71 +301,6 @@ def stream_statement(
     )
 
 
-def who_on_nights(adjacency: Adjacency, terms: Terms | RowTerms) -> str:
-    """Say in one sentence who is protected by a stream."""
-    whole = (
-        f"Each person is protected, with all their answers on all {terms.nights} nights of"
-        " the stream"
-    )
-    if adjacency is Adjacency.ADD_REMOVE:
-        return f"{whole}, and so is whether they took part on any of them."
-    return f"{whole}."
-
-
-def night_bounds(params: PrivacyParams, terms: Terms | RowTerms) -> Iterator[str]:
-    """Yield how many of a person's answers were used on one night."""
-    which = "a" if isinstance(terms, RowTerms) else "such a"
-    for each in bounds(params):
-        yield f"On {which} night {each[:1].lower()}{each[1:]}"
-
-
-def not_protected_on_nights(
-    params: PrivacyParams, guarantee: Guarantee, terms: Terms | RowTerms
-) -> Iterator[str]:
-    """Yield the limits of a stream."""
-    for each in not_protected(params, guarantee):
-        yield NOT_OF_THE_STREAM if each == OTHER_RELEASES else each
-    yield ROWS_COUNTED if isinstance(terms, RowTerms) else WHO_COUNTED
-    yield DATES_TOLD
-
-
-def night_sentences(terms: Terms | RowTerms) -> Iterator[str]:
-    """Yield which answers count in a stream, and what its nights cost together."""
-    yield _rows_counted(terms) if isinstance(terms, RowTerms) else _nights_counted(terms)
-    yield (
-        f"One budget pays for all {terms.nights} nights: adding nights costs nothing, so each night"
-        " more that is released costs nobody anything more."
-    )
-
-
-def _rows_counted(terms: RowTerms) -> str:
-    """Say which rows count where rows are metered."""
-    burst, further = "", f"further ones as the allowance grows evenly to {terms.rows} on the last"
-    if terms.refill is not None:
-        further = f"{terms.refill:g} further ones a"
-    if terms.burst < terms.rows or terms.refill is not None:
-        burst = f", at most {terms.burst} of them on the first night, and {further} night"
-    gap = f"once in any {terms.gap} nights" if terms.gap > 1 else "once a night"
-    return (
-        f"At most {terms.rows:,} of a person's answers count on all {terms.nights} nights of the"
-        f" stream together{burst}. Answers of a person on the same two items count at most {gap}."
-        " Other answers are left out."
-    )
-
-
-def _nights_counted(terms: Terms) -> str:
-    """Say on which nights a person's answers count."""
-    times = "one night" if terms.participations == 1 else f"at most {terms.participations} nights"
-    apart = ""
-    if terms.participations > 1 and terms.gap > 1:
-        apart = f", any two of them at least {terms.gap} nights apart"
-    return (
-        f"The answers of a person count on {times} of the {terms.nights} of the stream{apart}: the"
-        " first night with answers of theirs, and then each that is far enough from the last one"
-        " that counted. On other nights they are left out."
-    )
-
-
 def _stream_noise(
     entry: str, computed: str, mechanism: CountMechanism, stream: Stream
 ) -> Iterator[str]:
@@ -389,7 +310,7 @@ def _stream_noise(
         spread = f", spread over {stream.encoder.bands} nights with public weights,"
     deviation, shown = math.sqrt(law.variance) / ONE, stream.shown_law(terms.nights - 1)
     whole = ""
-    if mechanism.groups is not None:
+    if mechanism.groups is not None and mechanism.groups.most is None:
         of_all = number(math.sqrt(mechanism.shown_variance))
         whole = f" in a group, and {of_all} in all groups together"
     yield (

@@ -8,7 +8,7 @@ from hushrank.pipelines.reduce.reduction_job import LocalReduction, Reduction
 from hushrank.privacy.random_pairs import RandomPairs
 from hushrank.privacy.randomness import BitSource, BitsUsed, Purpose
 from hushrank.transforms.common.randomisation import RankingLevels, RankingMechanism
-from hushrank.transforms.rankings.person_features import PersonFeatures, Profiled
+from hushrank.transforms.rankings.person_features import PersonFeatures, Profiled, SetOfRankings
 from hushrank.transforms.rankings.ranking_columns import (
     AS_GIVEN,
     ListColumns,
@@ -118,6 +118,11 @@ class CountRankings(Reduction):
         """How many groups have counts of their own; 0: rankings are in no groups."""
         found = features_of(self.columns)
         return 0 if found is None else found.profiles
+
+    @property
+    def overlap(self) -> bool:
+        """Whether groups overlap, so that the last one that is counted is the whole."""
+        return isinstance(features_of(self.columns), SetOfRankings)
 
     @property
     def meets_owners(self) -> bool:

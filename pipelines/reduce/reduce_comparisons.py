@@ -31,6 +31,7 @@ from hushrank.transforms.comparisons.aggregate import (
     WeightedPairCountsFn,
     WeightedWinCountsFn,
     WinCountsFn,
+    WinLossCountsFn,
 )
 from hushrank.transforms.comparisons.bound import (
     SQUARES,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:  # loaded for streams, and where people have more rows than fi
 
 COMBINE = {
     Statistic.WIN_COUNTS: WinCountsFn,
+    Statistic.WIN_LOSS_COUNTS: WinLossCountsFn,
     Statistic.PAIR_COUNTS: PairCountsFn,
     Statistic.TIE_COUNTS: TieCountsFn,
 }
@@ -239,7 +241,8 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             tally.get(sent, 0) == tally.get(met, 0)
             for sent, met in (("rows_sent", "rows_with_owner"), ("refusals_sent", "refusals_met"))
         )
-        whole = counted == self.job.bounds.ties.row_weight * tally.get(kept, 0)
+        cells = self.job.statistic.cells_of_a_row
+        whole = counted == cells * self.job.bounds.ties.row_weight * tally.get(kept, 0)
         if not (arrived and whole and squares == tally.get(SQUARES_KEPT, 0)):
             raise RuntimeError(
                 "the engine lost or repeated rows; nothing was released: run it again"

@@ -426,7 +426,7 @@ class CountRankingsKind(RankingsKind):
         if job.rounds:
             return FirstChoicesFn(len(job.catalogue), job.max_length)
         each = RankingCountsFn(len(job.catalogue), job.max_length, by_place=False, below=job.below)
-        return ByLevelFn([each] * job.groups) if job.groups else each
+        return ByLevelFn([each] * job.groups, overlap=job.overlap) if job.groups else each
 
     def arrays(self, total: Any) -> Arrays:
         """Counts by name; of groups one after the other, along the first axis."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hushrank.pipelines.engine.runner import DEFAULT_MEMORY, HERE, Engine
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitsUsed, Purpose
-from hushrank.privacy.stream_encoder import RowTerms, Terms
+from hushrank.privacy.stream_encoder import RowTerms, SquareTerms, StreamTerms
 from hushrank.privacy.units import Query, Unit
 from hushrank.transforms.common.catalogue import Catalogue, Groups, Naming
 from hushrank.transforms.common.epsilons import EpsilonSource
@@ -50,9 +50,27 @@ class Statistic(StrEnum):
     """Statistic to which the log is reduced."""
 
     WIN_COUNTS = "win-counts"
+    WIN_LOSS_COUNTS = "win-loss-counts"  # wins and losses by item
     PAIR_COUNTS = "pair-counts"
     TIE_COUNTS = "tie-counts"  # pair counts, and ties of each pair
     COVARIATE_COUNTS = "covariate-counts"  # pair counts by covariates
+
+    def cells(self, n_items: int) -> tuple[int, ...]:
+        """Shape of the counts of a night of a stream, or of one of its groups."""
+        if self is Statistic.WIN_COUNTS:
+            return (n_items,)
+        return (2 if self is Statistic.WIN_LOSS_COUNTS else n_items, n_items)
+
+    @property
+    def cells_of_a_row(self) -> int:
+        """Number of cells that one row adds to."""
+        return 2 if self is Statistic.WIN_LOSS_COUNTS else 1
+
+
+METERED: dict[type, Statistic] = {
+    RowTerms: Statistic.PAIR_COUNTS,
+    SquareTerms: Statistic.WIN_LOSS_COUNTS,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +163,7 @@ class NightOfStream:
     stream: str
     folder: str
     key: SecretKey
-    terms: Terms | RowTerms
+    terms: StreamTerms
     night: int
     attempt: str
     before: str = ""
@@ -206,10 +224,12 @@ class ReduceComparisons(Reduction):
             )
         if self.people_vote:
             raise ValueError("a night of a stream has no look at its rows")
-        if isinstance(self.stream.terms, RowTerms) and not (
-            self.statistic is Statistic.PAIR_COUNTS and self.bounds.distinct_pairs
-        ):
-            raise ValueError("rows are metered for counts of pairs, where each is on its own pair")
+        metered = METERED.get(type(self.stream.terms))
+        if metered not in (None, self.statistic) or (metered and not self.bounds.distinct_pairs):
+            raise ValueError(
+                "rows are metered for counts of pairs, and squares for wins and losses, where each"
+                " row of a person is on its own pair"
+            )
 
     @property
     def results(self) -> str:
@@ -218,8 +238,7 @@ class ReduceComparisons(Reduction):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the counts of a night of a stream."""
-        n_items = len(self.catalogue.names)
-        cells = (n_items,) if self.statistic is Statistic.WIN_COUNTS else (n_items, n_items)
+        cells = self.statistic.cells(len(self.catalogue.names))
         return cells if self.groups is None else (len(self.groups), *cells)
 
     @property

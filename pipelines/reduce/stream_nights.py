@@ -34,7 +34,7 @@ from hushrank.pipelines.reduce.reduction_job import (
     Statistic,
 )
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.privacy.stream_encoder import RowTerms, Terms
+from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.common.catalogue import Naming
 from hushrank.transforms.common.sorting import Mask
 from hushrank.transforms.comparisons.bound import Counting, Pieces
@@ -67,7 +67,7 @@ from hushrank.transforms.streams.released_files import (
     forget_shown,
     keep_cells,
 )
-from hushrank.transforms.streams.row_meter import RowMeter
+from hushrank.transforms.streams.square_meter import AnyMeter, meter_of
 from hushrank.transforms.streams.stream_folder import COUNTING, delete_counting, delete_nights, end
 
 if TYPE_CHECKING:
@@ -136,8 +136,9 @@ class NightPeople:
         edges = edges_of(people, mine.number, bits, bits + mine.partitioning.bucket_bits)
         parts = [people.between(*pair) for pair in itertools.pairwise(edges)]
         buckets = unpack(owned, spill, waiting_rows) if owned else ()
-        if isinstance(terms := self._night.terms, RowTerms):
-            meters = [RowMeter(part, self._night.night, terms) for part in parts]
+        terms = self._night.terms
+        if not isinstance(terms, Terms):
+            meters = [meter_of(part, self._night.night, terms) for part in parts]
             for bucket in buckets:
                 yield _metered(meters[bucket.number], bucket, rows_at_once)
             parts = [meter.after for meter in meters]
@@ -183,7 +184,7 @@ class NightPeople:
         return after, Counting(pieces, n_rows, _left(bucket, n_rows, n_owners))
 
 
-def _metered(meter: RowMeter, bucket: Bucket, rows_at_once: int) -> Counting:
+def _metered(meter: AnyMeter, bucket: Bucket, rows_at_once: int) -> Counting:
     """Rows of a bucket that no row of the nights before excludes; the meter chooses among them."""
     meter.begin()
     pieces: Pieces = partial(_apart, meter, bucket)
@@ -191,19 +192,19 @@ def _metered(meter: RowMeter, bucket: Bucket, rows_at_once: int) -> Counting:
         pieces = partial(iter, [_of_other_pairs(meter, bucket.rows())])  # read once
     n_rows = sum(map(len, pieces()))
     left_out = bucket.n_rows - n_rows
-    tally = {"rows_with_owner": left_out, "rows_on_pairs_of_nights_before": left_out}
+    tally = {"rows_with_owner": left_out, meter.excluded: left_out}
     return Counting(pieces, n_rows, tally, partial(_admitted, meter))
 
 
-def _apart(meter: RowMeter, bucket: Bucket) -> Iterator[OwnedRows]:
+def _apart(meter: AnyMeter, bucket: Bucket) -> Iterator[OwnedRows]:
     return map(partial(_of_other_pairs, meter), bucket.pieces())
 
 
-def _of_other_pairs(meter: RowMeter, rows: OwnedRows) -> OwnedRows:
+def _of_other_pairs(meter: AnyMeter, rows: OwnedRows) -> OwnedRows:
     return rows.filter(meter.apart(rows.owner_words, rows.short_pair))
 
 
-def _admitted(meter: RowMeter, rows: OwnedRows) -> Mask:
+def _admitted(meter: AnyMeter, rows: OwnedRows) -> Mask:
     return meter.admit(rows.owner_words, rows.short_pair)
 
 

@@ -36,10 +36,10 @@ from hushrank.pipelines.simulate.simulated_rows import (
     SimulationSpec,
     comparison_blocks,
 )
-from hushrank.privacy.stream_encoder import RowTerms, Terms
+from hushrank.privacy.stream_encoder import RowTerms, SquareTerms, Terms
 from hushrank.transforms.storage.files import FileFormat
 from hushrank.transforms.streams.people_files import People, take_part
-from hushrank.transforms.streams.row_meter import RowMeter
+from hushrank.transforms.streams.square_meter import meter_of
 
 Counts = NDArray[np.int64]
 
@@ -130,7 +130,12 @@ def simulate_answers(habits: Sequence[Habit], terms: Terms, n_people: int, seed:
 
 
 def simulate_rows(
-    habits: Sequence[Habit], terms: RowTerms, n_people: int, rows: int, n_items: int, seed: int
+    habits: Sequence[Habit],
+    terms: RowTerms | SquareTerms,
+    n_people: int,
+    rows: int,
+    n_items: int,
+    seed: int,
 ) -> Answers:
     """Simulate the rows of a whole stream that meters them, and count them by the rule of runs.
 
@@ -159,7 +164,7 @@ def simulate_rows(
         owners, pairs = owners[np.sort(first)], pairs[np.sort(first)]
         there[night] = np.bincount(habit_of[owners], minlength=len(habits))
         words = owners.astype(np.uint64), np.zeros(len(owners), np.uint64)
-        meter = RowMeter(people, night, terms)
+        meter = meter_of(people, night, terms)
         apart = meter.apart(words, pairs)
         words, pairs, owners = (words[0][apart], words[1][apart]), pairs[apart], owners[apart]
         kept = owners[meter.admit(words, pairs)]

@@ -46,7 +46,7 @@ from tests.flows.every_method import survey_of
 NIGHTLY = "nightly"  # one night of win counts
 STOPPING = "stopping"  # a survey that a look at its rows stops
 STREAM_FIRST, STREAM_NEXT, STREAM_LAST = "first night", "next night", "last night"  # of a stream
-METERED_NEXT = "next night, metered rows"
+METERED_NEXT, SQUARES_NEXT = "next night, metered rows", "next night, squares"
 PEOPLE = 6
 KILL = signal.Signals["SIGKILL"]  # Windows has no name for it
 RESUMING = "many files"  # a run whose finished parcels wait
@@ -429,6 +429,9 @@ def struck_survey(name: str, folder: Path) -> Struck:
     if name == METERED_NEXT:
         participation = {"rows": 3, "pair_gap": 2, "burst": 3}
         return _of_stream(folder, 1, 3, "noisy-pairs", {"participation": participation})
+    if name == SQUARES_NEXT:
+        participation = {"squares": 6, "gap": 2, "burst": 6}
+        return _of_stream(folder, 1, 3, "win-loss, gaussian", {"participation": participation})
     if name != NIGHTLY:
         return Struck(survey_of(name, folder, PEOPLE))
     night, survey = date(2024, 11, 20), survey_of("noisy-counts", folder, PEOPLE)

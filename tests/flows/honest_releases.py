@@ -27,6 +27,7 @@ METERED = {
     "nights": 6, "participation": {"rows": 4, "pair_gap": 2}, "show": {"window": 3},
     "first": str(FIRST),
 }  # fmt: skip
+SQUARES = {**METERED, "participation": {"squares": 9, "gap": 2}}
 REFILLED = {"rows": 4, "burst": 2, "refill": 0.5}
 GROUPS = {"column": "team", "values": ["red", "blue"]}
 OVERLAP = {**GROUPS, "most": 2, "separator": "|"}
@@ -293,6 +294,18 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {**BELOW, **LAPLACE, "method": "kemeny", "privacy__epsilon": 8.0},
     ),
     "trusted pairs, groups": ("precinct-table", {"method": "kemeny", "privacy__epsilon": 3.0}),
+    "trusted margins, groups that overlap": (
+        "precinct-table",
+        {"method": "kemeny", "input__unlisted": "below", "groups": {**OVERLAP, "most": 1}},
+    ),
+    "trusted sums, groups that overlap, names": (
+        "precinct-table",
+        {**NAMES, **LAPLACE, "method": "borda", "groups": {**OVERLAP, "others": "whole"}},
+    ),
+    "trusted places, groups that overlap": (
+        "precinct-table",
+        {**ADDED, "method": "footrule", "groups": OVERLAP},
+    ),
     "trusted sums, groups": (
         "precinct-table",
         {"method": "borda", "groups__others": "whole", "privacy__max_contributions": 2},
@@ -419,7 +432,32 @@ STREAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "stream, names": ("noisy-counts, gaussian", {**ADDED, **NAMES}, STREAM),
     "stream of metered rows, names": (PAIRS, NAMES, METERED),
+    "stream of squares": ("win-loss, gaussian", {}, SQUARES),
+    "stream of squares, all nights, groups": (
+        LOSSES,
+        {**ADDED, **SPLIT, "groups": GROUPS},
+        {**SQUARES, "participation": {"squares": 6, "gap": 1, "burst": 6}, "show": "cumulative"},
+    ),
+    "stream of squares, endless, names": (
+        "win-loss, gaussian",
+        NAMES,
+        {
+            **{**SQUARES, "nights": "endless"},
+            "participation": {"squares": 9, "gap": 2, "burst": 2, "refill": 0.5},
+        },
+    ),
+    "stream of wins and losses": ("win-loss, gaussian", {"groups": GROUPS}, STREAM),
     "stream of groups": ("noisy-counts, rho", {"groups": GROUPS}, STREAM),
+    "stream of groups that overlap": (
+        "noisy-counts, rho",
+        {"groups": {**OVERLAP, "others": "whole"}},
+        STREAM,
+    ),
+    "stream of metered rows, groups that overlap, names": (
+        PAIRS,
+        {**NAMES, **SPLIT, "groups": {**OVERLAP, "most": 1}},
+        METERED,
+    ),
 }
 NIGHTLY = "counts of a night"
 OFFICER = "terms of an officer"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -9,7 +10,21 @@ import pytest
 
 from hushrank.privacy import best_encoder as module
 from hushrank.privacy.best_encoder import best_encoder, encoder_noise
-from hushrank.privacy.stream_encoder import ONE, RowTerms, Terms, Workload, square_root
+from hushrank.privacy.sensitivity import Sensitivity
+from hushrank.privacy.stream import stream_sensitivity
+from hushrank.privacy.stream_encoder import (
+    ONE,
+    Encoder,
+    RowTerms,
+    SquareTerms,
+    Terms,
+    Workload,
+    square_root,
+)
+from hushrank.privacy.units import Adjacency
+from tests.privacy.test_row_stream import allowed_streams as rows_of_pairs
+from tests.privacy.test_row_stream import encoded, farthest
+from tests.privacy.test_square_stream import allowed_streams as squares_of_items
 
 ALL = Workload(None)
 # Gap, nights of a person; noise by the square root and by the best, computed apart from this code.
@@ -46,6 +61,40 @@ def test_never_more_noise_than_by_the_square_root(nights, gap):
         assert encoder_noise(ALL, terms, best) <= encoder_noise(ALL, terms, root)
         if bands > 1:
             assert best != root
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("seed", range(6))
+def test_any_coefficients_have_the_stated_sensitivity_under_all_terms(seed, adjacency):
+    """All streams of five nights that the terms allow; coefficients may rise, and be 0."""
+    rng = np.random.default_rng(seed)
+    gap = 2 + seed % 2
+    coefficients = (ONE, *rng.integers(0, 2 * ONE, gap - 1).tolist())
+    by_nights = Terms(nights=5, participations=2, gap=gap)
+    by_rows = RowTerms(nights=5, rows=2, gap=gap, burst=2)
+    by_squares = SquareTerms(nights=5, squares=4, gap=gap, burst=4)
+    one_row = np.array(list(itertools.product((0, 1, 2), repeat=5)))
+    nights = one_row[[kept(each, gap, 2) for each in one_row]]
+    streams = {
+        by_nights: np.stack([nights == 1, nights == 2], axis=2).astype(np.int64),
+        by_rows: rows_of_pairs(5, 2, by_rows),
+        by_squares: squares_of_items(3, 2, by_squares),
+    }
+    encoders = [Encoder(coefficients), best_encoder(ALL, by_nights, gap)]
+    for terms, allowed in streams.items():
+        for encoder in encoders:
+            stated = stream_sensitivity(Sensitivity(1, 1), adjacency, terms, encoder)
+            vectors = encoded(allowed, encoder)
+            found = farthest(vectors[np.argsort(-np.square(vectors).sum(axis=1))[:800]], adjacency)
+            assert found.l2_squared <= stated.l2_squared
+            assert found.l1 <= stated.l1
+            if terms is not by_squares:  # whose last row may be cut short at the end
+                assert found.l2_squared == stated.l2_squared
+
+
+def kept(nights: np.ndarray, gap: int, most: int) -> bool:
+    there = np.flatnonzero(nights)
+    return len(there) <= most and bool((np.diff(there) >= gap).all())
 
 
 def test_the_gradient_is_that_of_the_noise():

@@ -5,13 +5,19 @@ A bundle is what one person contributes: at most L lists of at most l of n items
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
-from itertools import combinations_with_replacement, permutations, product
+from itertools import combinations, combinations_with_replacement, permutations, product
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
+from hushrank.estimation.rankings import ranking_counts
+from hushrank.estimation.rankings.ranking_counts import RankingCounts, release_rankings
+from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.ranking_sensitivity import (
     LEVELS,
     SPREAD,
@@ -24,6 +30,13 @@ from hushrank.privacy.ranking_sensitivity import (
 )
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from hushrank.transforms.common.catalogue import Catalogue, Groups
+from hushrank.transforms.common.epsilons import EpsilonSource
+from hushrank.transforms.common.schema import GroupSets
+from hushrank.transforms.rankings.count_rankings import ByLevelFn, RankingCountsFn
+from hushrank.transforms.rankings.person_features import SetOfRankings
+from hushrank.transforms.rankings.ranking_columns import ListColumns
+from hushrank.transforms.rankings.rankings import encode_lists
 
 ADJACENCIES, NOISES = list(Adjacency), list(NoiseKind)
 PARTS = [part for part in Part if part not in LEVELS]  # which need no group
@@ -282,6 +295,74 @@ def test_in_public_groups_a_person_who_moves_changes_two_of_them(
         found = largest_change(table, adjacency)
         assert found.l1 <= bound.l1
         assert found.l2_squared <= bound.l2_squared
+        if Part.SQUARES not in weights or adjacency is Adjacency.ADD_REMOVE:
+            assert found == bound, weights
+
+
+def in_sets(
+    weights: dict[Part, int], lengths: tuple[int, ...], n_items: int, most: int, groups: Groups
+) -> NDArray[np.int64]:
+    """Every bundle of at most `most` lists, each in a set of the groups, as it is read and counted.
+
+    The counts of each group and of the whole are one vector.
+    """
+    lists = [each for k in lengths for each in permutations(range(n_items), k)]
+    sets = [
+        [*chosen]
+        for size in range(len(groups.names) + 1)
+        for chosen in combinations(groups.names, size)
+    ]
+    columns = ListColumns(ranking="r", user=None, contest=None, epsilon=None)
+    features = SetOfRankings(columns=GroupSets(column="g"), groups=groups)
+    rows = [*product(lists, sets)]
+    batch = pa.record_batch(
+        {"r": [[*each] for each, _ in rows], "g": pa.array([own for _, own in rows])}
+    )
+    how = (Catalogue.of_count(n_items), EpsilonSource(low=1.0, high=1.0, value=1.0), None, None)
+    read = encode_lists(batch, replace(columns, features=features), *how, n_items).rows
+    sums = ByLevelFn(
+        [RankingCountsFn(n_items, max(lengths), by_place=False)] * len(groups), overlap=True
+    )
+    single = []
+    for row in range(len(rows)):
+        total = sums.add_input(sums.create_accumulator(), read.take(np.array([row])))
+        parts = [vector_of(each, weights) for each in total]
+        single.append(np.concatenate(parts))
+    table = np.unique(np.array(single), axis=0)
+    found = [np.zeros((1, table.shape[1]), np.int64)]
+    for size in range(1, most + 1):
+        chosen = np.array([*combinations_with_replacement(range(len(table)), size)])
+        found.append(table[chosen].sum(axis=1))
+    return np.concatenate(found)
+
+
+def vector_of(counts: RankingCounts, weights: dict[Part, int]) -> NDArray[np.int64]:
+    """The counts, each times its weight, as a draw adds noise to them."""
+    law = NoiseLaw(NoiseKind.LAPLACE, 1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking_counts, "add_noise", lambda exact, *_: np.array(exact))
+        found = release_rankings(counts, weights, law, seeded_bits(0))
+    return np.concatenate([each.ravel() for each in found.values()])
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(
+    ("most", "g", "n_groups"), [(1, 1, 2), (1, 2, 2), (2, 1, 2), (1, 1, 3), (1, 2, 3), (1, 2, 4)]
+)
+def test_a_ranking_in_several_groups_costs_one_more_than_it_has(
+    most: int, g: int, n_groups: int, adjacency: Adjacency, noise: NoiseKind
+) -> None:
+    """All bundles: enough, and not too much, but for squares of lists that share items."""
+    params, n = params_of(adjacency, most, noise), n_groups + 1
+    groups = Groups(("p", "q", "s", "t")[:n_groups], True, g)
+    vectors = [{part: 1} for part in (Part.ABOVE, Part.PLACES, Part.NETS, Part.RANKINGS)]
+    vectors += [{Part.NETS: 1, Part.RANKINGS: 3}, spread_weights(params, Part.NETS, 3, n_groups=n)]
+    for weights in vectors:
+        bound = ranking_sensitivity(params, 3, weights, n, g)
+        found = largest_change(in_sets(weights, (3,), 3, most, groups), adjacency)
+        assert found.l1 <= bound.l1, weights
+        assert found.l2_squared <= bound.l2_squared, weights
         if Part.SQUARES not in weights or adjacency is Adjacency.ADD_REMOVE:
             assert found == bound, weights
 

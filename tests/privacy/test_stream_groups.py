@@ -24,10 +24,12 @@ from hushrank.privacy.sensitivity import (
     win_counts_sensitivity,
 )
 from hushrank.privacy.stream import Stream, encoded_night, stream_of, stream_sensitivity
-from hushrank.privacy.stream_encoder import Encoder, Terms, Workload, square_root
+from hushrank.privacy.stream_encoder import Encoder, RowTerms, Terms, Workload, square_root
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from hushrank.transforms.common.catalogue import Groups
+from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.streams.people_files import People, take_part
-from tests.privacy.test_group_sensitivity import GROUPS, N, counts_of
+from tests.privacy.test_group_sensitivity import GROUPS, N, counts_of, read_bounded_and_counted
 from tests.statistics import FALSE_POSITIVE_RATE
 from tests.transforms.streams.test_stream_audit import DELTA, RHO, promised
 
@@ -113,6 +115,69 @@ def test_enumeration_sees_bounds_that_hold_in_each_group_alone():
     stated = stream_sensitivity(Sensitivity(1, 1), Adjacency.ADD_REMOVE, terms, encoder)
     found = farthest(encoded(streams, encoder), Adjacency.ADD_REMOVE)
     assert found == Sensitivity(GROUPS * stated.l1, GROUPS * stated.l2_squared)
+
+
+SHARED = Groups(("p", "q"), others=True, most=1)
+BOTH = Groups(("p", "q"), others=True, most=2)
+
+
+def shared_nights(groups: Groups, most: int) -> np.ndarray:
+    """Wins of all rows of a night on one pair, of each group and of the whole, as a run counts."""
+    rows = [(0, 1, outcome, names) for outcome in (1, -1) for names in (["p", "q"], ["q"], [])]
+    bundles = [
+        each for size in range(most + 1) for each in combinations_with_replacement(rows, size)
+    ]
+    bundles.append((*rows, *rows))  # more than count
+    found = [
+        read_bounded_and_counted(
+            [(*row, 0) for row in bundle], groups, Ties.DROP, event=False, max_contributions=most
+        )["pairs"]
+        for bundle in bundles
+    ]
+    return np.unique(np.array(found), axis=0)
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize(("groups", "most"), [(SHARED, 1), (BOTH, 1), (BOTH, 2)])
+def test_groups_that_overlap_cost_all_nights_one_more_than_an_answer_has(groups, most, name):
+    """Every stream of one person of up to three nights, and all pairs of them."""
+    nights, (sensitivity, statistic) = shared_nights(groups, most), STATISTICS[name]
+    for times, gap in ((1, 1), (2, 1), (2, 2)):
+        terms = Terms(nights=NIGHTS, participations=times, gap=gap)
+        streams = statistic(all_streams(nights, terms))
+        encoder = square_root(Workload(None), Workload(None).most_bands(terms))
+        vectors = np.unique(encoded(streams, encoder), axis=0)
+        params = PrivacyParams(
+            unit=Unit.USER, adjacency=Adjacency.ADD_REMOVE, epsilon=1.0, max_contributions=most
+        )
+        night = sensitivity(params, N, 1, len(groups)).in_groups(groups.most)
+        for adjacency in Adjacency:
+            stated = stream_sensitivity(night, adjacency, terms, encoder)
+            assert stated == farthest(vectors, adjacency)  # enough, and not too much
+
+
+@pytest.mark.parametrize("groups", [SHARED, BOTH])
+def test_metered_rows_of_groups_that_overlap_cost_one_more_than_a_row_has(groups):
+    """Every stream of two pairs on three nights that the terms allow, rows in any set of groups."""
+    terms = RowTerms(nights=NIGHTS, rows=2, gap=2, burst=2)
+    encoder, sets = square_root(Workload(None), 2), ([0, 1][: groups.most], [1], [])
+    rows = [(pair, won, names) for pair in range(2) for won in range(2) for names in sets]
+    streams = [np.zeros((NIGHTS, len(groups), 2, 2), np.int64)]
+    placed = list(product(range(NIGHTS), rows))
+    for count in (1, 2):
+        for chosen in combinations_with_replacement(placed, count):
+            pairs = [(night, pair) for night, (pair, _, _) in chosen]
+            (first, one), (second, other) = pairs[0], pairs[-1]
+            if count == 2 and one == other and second - first < terms.gap:
+                continue
+            counts = np.zeros_like(streams[0])
+            for night, (pair, won, names) in chosen:
+                counts[night, [*names, -1], pair, won] += 1
+            streams.append(counts)
+    vectors = np.unique(encoded(np.array(streams), encoder), axis=0)
+    row = Sensitivity(1, 1).in_groups(groups.most)
+    for adjacency in Adjacency:
+        assert stream_sensitivity(row, adjacency, terms, encoder) == farthest(vectors, adjacency)
 
 
 AUDITED = Terms(nights=4, participations=2, gap=2)

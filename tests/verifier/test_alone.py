@@ -15,7 +15,7 @@ from hushrank.verifier import verify_release
 SOURCE = Path(verify_release.__file__).read_text()
 FORBIDDEN = {"eval", "exec", "compile", "open", "__import__"}
 MOST_LINES, MOST_OF_A_FUNCTION = 5_600, 50
-MOST_OF_TABLES = 780  # lines of fields and of sentences, which are looked up and not read
+MOST_OF_TABLES = 800  # lines of fields and of sentences, which are looked up and not read
 
 
 def imports(tree: ast.AST) -> set[str]:

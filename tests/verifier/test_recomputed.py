@@ -7,6 +7,7 @@ import re
 import time
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ from hushrank.privacy.sensitivity import (
     win_loss_sensitivity,
 )
 from hushrank.privacy.stream import stream_sensitivity
-from hushrank.privacy.stream_encoder import RowTerms, Terms, Workload, square_root
+from hushrank.privacy.stream_encoder import RowTerms, SquareTerms, Terms, Workload, square_root
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
 from hushrank.verifier import verify_release as verifier
 
@@ -132,6 +133,22 @@ def test_sensitivity_of_weighted_rows(adjacency, rows, items, counted, by_weight
     assert ours == (norms(found.whole), found.divisor)
 
 
+def lists_of(rows: int, sides: int, groups: int, overlap: int) -> Any:
+    """Rankings of one person, as the verifier takes them."""
+    bounds = {"items": 2, "rows": rows, "cap": None, "distinct": False, "weight": 1}
+    return verifier.Bundle(**bounds, sides=sides, groups=groups, most=overlap)
+
+
+SHARED = [
+    (1, 0),
+    (2, 0),
+    (3, 1),
+    (3, 2),
+    (6, 2),
+    (9, 4),
+]  # groups, and those of a list that overlap
+
+
 @FEW
 @given(
     st.sampled_from(Adjacency),
@@ -152,9 +169,10 @@ def test_sensitivity_of_rankings(adjacency, lists, longest, part, noise):
     sides = 1 if adjacency is Adjacency.ADD_REMOVE else 2
     for weights in (spread_weights(params, part, longest), {part: 1}, {Part.PLACES: 3}):
         named = {str(name): weight for name, weight in weights.items()}
-        for groups in (1, 2):
-            found = norms(ranking_sensitivity(params, longest, weights, groups))
-            assert verifier.rankings(lists, sides, longest, longest, named, groups) == found
+        for groups, overlap in SHARED:
+            found = norms(ranking_sensitivity(params, longest, weights, groups, overlap or None))
+            bundle = lists_of(lists, sides, groups, overlap)
+            assert verifier.rankings(bundle, longest, longest, named) == found
 
 
 @FEW
@@ -180,9 +198,11 @@ def test_sensitivity_of_rankings_above_all_others(adjacency, lists, longest, mor
     margins = margin_weights(params, longest, below=n)
     for weights in (spread, {part: 1}, {Part.PLACES: 3}, margins):
         named = {str(name): weight for name, weight in weights.items()}
-        for groups in (1, 2):
-            found = norms(ranking_below_sensitivity(params, longest, weights, n, groups))
-            assert verifier.rankings(lists, sides, longest, n, named, groups) == found
+        for groups, overlap in SHARED:
+            shared = (groups, overlap or None)
+            found = norms(ranking_below_sensitivity(params, longest, weights, n, *shared))
+            bundle = lists_of(lists, sides, groups, overlap)
+            assert verifier.rankings(bundle, longest, n, named) == found
 
 
 @FEW
@@ -253,13 +273,42 @@ def test_sensitivity_of_streams_of_metered_rows(nights, rows, gap, window, adjac
         sides=1 if adjacency is Adjacency.ADD_REMOVE else 2,
     )  # fmt: skip
     metered = {"rows": rows, "pair_gap": gap, "burst": 1}
-    stated = verifier.metered_rows(bundle, metered, encoder.coefficients, "pair-counts")
+    stated = verifier.metered_norms(bundle, metered, encoder.coefficients, "pair-counts")
     assert stated == found
     for wrong in ({"pair_gap": encoder.bands - 1}, {"burst": rows + 1}):
         with pytest.raises(verifier.Wrong):
-            verifier.metered_rows(bundle, metered | wrong, encoder.coefficients, "pair-counts")
-    with pytest.raises(verifier.Wrong, match="counts of pairs"):
-        verifier.metered_rows(bundle, metered, encoder.coefficients, "win-counts")
+            verifier.metered_norms(bundle, metered | wrong, encoder.coefficients, "pair-counts")
+    with pytest.raises(verifier.Wrong, match="metered for pair-counts"):
+        verifier.metered_norms(bundle, metered, encoder.coefficients, "win-counts")
+
+
+@FEW
+@given(
+    st.integers(1, 40),
+    st.integers(2, 90),
+    st.integers(1, 10),
+    st.one_of(st.none(), st.integers(1, 20)),
+    st.sampled_from(Adjacency),
+    st.sampled_from([1, 2]),
+)
+def test_sensitivity_of_streams_of_squares(nights, squares, gap, window, adjacency, weight):
+    terms = SquareTerms(nights=nights, squares=squares, gap=gap, burst=2)
+    workload = Workload(window)
+    encoder = square_root(workload, workload.most_bands(terms))
+    found = norms(stream_sensitivity(Sensitivity(weight, weight**2), adjacency, terms, encoder))
+    bundle = verifier.Bundle(
+        items=4, rows=5, cap=None, distinct=True, weight=weight, groups=1,
+        sides=1 if adjacency is Adjacency.ADD_REMOVE else 2,
+    )  # fmt: skip
+    metered = {"squares": squares, "gap": gap, "burst": 2}
+    column = encoder.coefficients
+    assert verifier.metered_norms(bundle, metered, column, "win-loss-counts") == found
+    for wrong in ({"gap": encoder.bands - 1}, {"burst": squares + 1}):
+        with pytest.raises(verifier.Wrong):
+            verifier.metered_norms(bundle, metered | wrong, column, "win-loss-counts")
+    for kind, distinct in (("win-counts", True), ("pair-counts", True), ("win-loss-counts", False)):
+        with pytest.raises(verifier.Wrong, match="metered for win-loss-counts, each row"):
+            verifier.metered_norms(replace(bundle, distinct=distinct), metered, column, kind)
 
 
 @settings(max_examples=12, deadline=None)

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
+from hushrank.transforms.common.written_lists import are_surely_lists, spellings
 
 if TYPE_CHECKING:  # loaded for jobs that find names alone
     from hushrank.transforms.common.written_names import NameRules
@@ -304,7 +305,10 @@ def integers_of_floats(column: pa.Array) -> tuple[pa.Array, Mask]:
 
 
 OUTSIDE = -1  # group of a row whose group is not listed, where such rows are set aside
+WRITTEN_LIST = -2  # group of a row whose cell is a list in a text, although a row has one group
 UNLISTED_GROUP = "group is not one of groups.values"
+SEVERAL_WRITTEN = 'group is written as a list: set groups.most and groups.separator: "[]"'
+GROUP_RULES = ((UNLISTED_GROUP, OUTSIDE), (SEVERAL_WRITTEN, WRITTEN_LIST))
 MOST_GROUPS = 255  # of comparisons: a row's group takes 8 bits beside its items, others one more
 MOST_OVERLAPPING = 63  # groups that overlap: a row's set of them is one word
 MOST_PRECINCTS = 20_000  # of rankings: a code has 16 bits
@@ -375,17 +379,27 @@ class Groups:
         """Code of each row's group, shape (m,).
 
         Names are compared as they are written, but for blanks around them. A group that is not
-        listed, or missing, has the last code where others count, else `OUTSIDE`.
+        listed, or missing, has the last code where others count, else `OUTSIDE`. A text that is
+        not listed and is a list of several, as Python or JSON write it, has `WRITTEN_LIST`.
         """
         return by_distinct(column, self._codes, self._unlisted)
 
     def _codes(self, values: pa.Array) -> GroupCodes:
         found = self._places(values)
-        return np.where(found < 0, self._unlisted, found).astype(np.int16)
+        codes = np.where(found < 0, self._unlisted, found).astype(np.int16)
+        if is_text(values.type) and (found < 0).any():
+            several = are_surely_lists(to_text(values.take(pa.array(np.flatnonzero(found < 0)))))
+            codes[np.flatnonzero(found < 0)[several]] = WRITTEN_LIST
+        return codes
 
     def places(self, column: pa.Array) -> GroupCodes:
         """Position of each name, shape (m,); -1 where it is not listed."""
         return by_distinct(column, self._places, np.int16(-1))
+
+    def written_places(self, elements: pa.Array) -> GroupCodes:
+        """Position of each element of a written list, shape (m,); -1 where it is not listed."""
+        found = to_numpy(pc.fill_null(pc.index_in(to_text(elements), self._written), -1))
+        return np.where(found < 0, -1, found % len(self.names)).astype(np.int16)
 
     def _places(self, values: pa.Array) -> GroupCodes:
         texts = to_text(values) if is_text(values.type) else values.cast(pa.large_string())
@@ -399,3 +413,9 @@ class Groups:
     @cached_property
     def _texts(self) -> pa.Array:
         return pa.array([name.strip() for name in self.names], pa.large_string())
+
+    @cached_property
+    def _written(self) -> pa.Array:
+        """Each name as it is, then each as JSON writes it, then each as Python does."""
+        ways = zip(*(spellings(name.strip()) for name in self.names), strict=True)
+        return pa.array([text for way in ways for text in way], pa.large_string())

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.units import UNITS
 from hushrank.transforms.common.catalogue import (
-    OUTSIDE,
+    GROUP_RULES,
     UNKNOWN,
-    UNLISTED_GROUP,
     Catalogue,
     Codes,
     GroupCodes,
@@ -230,7 +229,7 @@ def _all_valid(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparis
         return False
     if missing(batch, columns.user).any() or missing(batch, columns.event).any():
         return False
-    if rows.group is not None and (rows.group == OUTSIDE).any():
+    if rows.group is not None and (rows.group < 0).any():
         return False
     if rows.weight is not None and (rows.weight == BAD_WEIGHT).any():
         return False
@@ -254,7 +253,7 @@ def _rules(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons)
         ("null outcome", no_outcome & bad_outcome),
         ("outcome is not +1, -1 or 0", bad_outcome & (columns.winner is None)),
         ("winner is neither of the two items", bad_outcome),
-        (UNLISTED_GROUP, _outside(rows)),
+        *_rules_of_groups(rows),
         *_rules_of_weights(batch, columns, rows),
     ]
 
@@ -270,11 +269,10 @@ def _rules_of_weights(
     ]
 
 
-def _outside(rows: Comparisons) -> Mask:
+def _rules_of_groups(rows: Comparisons) -> Rules:
     if rows.group is None:
-        return np.zeros(len(rows), np.bool_)
-    outside: Mask = rows.group == OUTSIDE
-    return outside
+        return ()
+    return [(rule, rows.group == code) for rule, code in GROUP_RULES]
 
 
 def _null(batch: pa.RecordBatch, name: str | None) -> Mask:

@@ -7,12 +7,19 @@ the sensitivity holds for every row there can be.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushrank.transforms.common.catalogue import UNLISTED_GROUP, Groups
+from hushrank.transforms.common.catalogue import (
+    SEVERAL_WRITTEN,
+    UNLISTED_GROUP,
+    GroupCodes,
+    Groups,
+)
 from hushrank.transforms.common.schema import (
     GroupSets,
     Mask,
@@ -21,6 +28,13 @@ from hushrank.transforms.common.schema import (
     is_text,
     to_numpy,
     to_text,
+)
+from hushrank.transforms.common.written_lists import (
+    NO_LIST,
+    SEPARATOR,
+    are_lists,
+    are_surely_lists,
+    elements_of,
 )
 
 Sets = NDArray[np.uint64]
@@ -34,7 +48,8 @@ def sets_of(batch: pa.RecordBatch, columns: GroupSets, groups: Groups) -> tuple[
     """The groups that count for each row, shape (m,), and the rules that rows break.
 
     Names that are not listed do not count, nor does it count how often a list has a name. An empty
-    cell is the empty set.
+    cell is the empty set. A text that is a list, where `columns` names another separator, breaks a
+    rule, as does one that is none where they say that texts are lists.
 
     Args:
         batch: batch with the columns.
@@ -48,7 +63,13 @@ def sets_of(batch: pa.RecordBatch, columns: GroupSets, groups: Groups) -> tuple[
         sets = np.bitwise_or.reduce(np.where(flags == 1, bits[:, np.newaxis], np.uint64(0)), axis=0)
         rules.append((NO_FLAG, np.asarray((flags < 0).any(axis=0))))
     else:
-        sets = _sets_of_cells(batch[columns.column], columns.separator, groups)
+        cells = batch[columns.column]
+        sets = _sets_of_cells(cells, columns.separator, groups)
+        if columns.separator == SEPARATOR:
+            rules.append((NO_LIST, by_distinct(cells, _are_no_lists, np.False_)))
+        elif not is_list(cells.type):
+            written = by_distinct(cells, lambda texts: are_surely_lists(to_text(texts)), np.False_)
+            rules.append((SEVERAL_WRITTEN, written & (sets == 0)))
     if not groups.others:
         rules.append((UNLISTED_GROUP, sets == 0))
     return first_groups(sets, groups.most), [rule for rule in rules if rule[1].any()]
@@ -68,22 +89,31 @@ def first_groups(sets: Sets, most: int | None) -> Sets:
     return kept
 
 
+def _are_no_lists(values: pa.Array) -> Mask:
+    """Whether each text is neither a list nor blank."""
+    texts = pc.fill_null(to_text(values), "")
+    blank: Mask = to_numpy(pc.equal(texts, ""))
+    return ~blank & ~are_lists(texts)
+
+
 def _sets_of_cells(column: pa.Array, separator: str | None, groups: Groups) -> Sets:
     """Sets of a column of lists, or of texts with a separator."""
     if is_list(column.type):
-        return _sets_of_lists(column, groups)
+        return _sets_of_lists(column, groups.places)
 
     def of_texts(texts: pa.Array) -> Sets:
+        if separator == SEPARATOR:
+            return _sets_of_lists(elements_of(to_text(texts)), groups.written_places)
         parted = pc.split_pattern(to_text(texts), separator)
-        return _sets_of_lists(parted, groups)
+        return _sets_of_lists(parted, groups.places)
 
     return by_distinct(column, of_texts, np.uint64(0))
 
 
-def _sets_of_lists(column: pa.Array, groups: Groups) -> Sets:
+def _sets_of_lists(column: pa.Array, places_of: Callable[[pa.Array], GroupCodes]) -> Sets:
     lists = column.cast(pa.large_list(column.type.value_type))
     lengths = to_numpy(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
-    places = groups.places(lists.flatten())
+    places = places_of(lists.flatten())
     bits = np.where(places < 0, np.uint64(0), np.left_shift(_ONE, places.astype(np.uint64) & 63))
     sets, held = np.zeros(len(lengths), np.uint64), np.flatnonzero(lengths)
     if len(held):

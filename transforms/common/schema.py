@@ -205,7 +205,7 @@ class GroupSets:
 
     Attributes:
         column: a column of lists, or of texts that `separator` divides; empty with `flags`.
-        separator: text between two names; None: cells are lists.
+        separator: text between two names, or "[]" where a text is a list; None: cells are lists.
         flags: a column of true and false for each group, in the order of the groups.
     """
 
@@ -531,8 +531,9 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
 GROUP_HINTS = {  # roles of groups, and what another type of the column needs
     "group": "holds lists, so a row may be in several groups: add groups.most, the most of them",
     GROUP_LIST: (
-        "holds no lists; where a text names several groups, set groups.separator, and where each"
-        " group has a column of true and false, list them under groups.columns"
+        'holds no lists; where a text names several groups, set groups.separator ("[]" for lists'
+        " in a text), and where each group has a column of true and false, list them under"
+        " groups.columns"
     ),
     GROUP_TEXT: "is no text that a separator divides; remove groups.separator",
     GROUP_FLAG: "holds neither true and false nor 1 and 0; write these, or name another column",

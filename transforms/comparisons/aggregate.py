@@ -69,6 +69,21 @@ def add_outcomes(counts: Counts, rows: Comparisons) -> None:
     add_cells(counts.reshape(-1), cells, 1)
 
 
+def add_wins_and_losses(counts: Counts, rows: Comparisons, ties: Ties) -> None:
+    """Add to the first row the comparisons that each item won, to the second those that it lost.
+
+    `counts` has shape (2, n), or with groups (g, 2, n); rows count as in `add_wins`.
+    """
+    n = np.int64(counts.shape[-1])
+    for cell in (_cell_of_winner, lambda _, loser: n + loser):
+        for cells, weight in counted(rows, ties, cell, 2 * counts.shape[-1], units=1):
+            add_cells(counts.reshape(-1), cells, weight)
+
+
+def _cell_of_winner(winner: Cells, _: Cells) -> Cells:
+    return winner
+
+
 def _cell_of_pair(n_items: int) -> Callable[[Cells, Cells], Cells]:
     n = np.int64(n_items)  # 64 bits, so that 32-bit codes make 64-bit cells
     return lambda winner, loser: winner * n + loser
@@ -170,6 +185,19 @@ class PairCountsFn(_CountsFn):
     def add_input(self, counts: Counts, rows: Comparisons) -> Counts:
         for each, mine in each_group(counts, rows):
             add_pairs(each, mine, self._ties)
+        return counts
+
+
+class WinLossCountsFn(_CountsFn):
+    """PCollection[Comparisons] -> wins and losses, as `add_wins_and_losses` counts them."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self._groups, 2, self._n_items)
+
+    def add_input(self, counts: Counts, rows: Comparisons) -> Counts:
+        for each, mine in each_group(counts, rows):
+            add_wins_and_losses(each, mine, self._ties)
         return counts
 
 

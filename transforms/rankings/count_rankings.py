@@ -161,11 +161,13 @@ class PairAnswersFn(DenseFn[PairAnswerCounts]):
 class ByLevelFn(DenseFn[tuple[Any, ...]]):
     """PCollection[ByLevel or Rankings] -> what a function of each level makes of its part, in turn.
 
-    The level of a ranking that comes alone is its group.
+    The level of a ranking that comes alone is its group. Where groups overlap (`overlap`), it
+    counts in each of its groups, and in the whole, which is last.
     """
 
-    def __init__(self, levels: Sequence[DenseFn[Any]]) -> None:
+    def __init__(self, levels: Sequence[DenseFn[Any]], *, overlap: bool = False) -> None:
         self._levels = tuple(levels)
+        self._overlap = overlap
 
     def create_accumulator(self) -> tuple[Any, ...]:
         return tuple(each.create_accumulator() for each in self._levels)
@@ -179,10 +181,14 @@ class ByLevelFn(DenseFn[tuple[Any, ...]]):
     def _add_groups(self, total: tuple[Any, ...], rows: Rankings) -> tuple[Any, ...]:
         if rows.profile is None:
             raise ValueError("rankings that are counted by group have a group")
-        found = [*total]
-        for group in np.unique(rows.profile).tolist():
-            part = rows.take(np.flatnonzero(rows.profile == group))
-            found[group] = self._levels[group].add_input(found[group], part)
+        found, every = [*total], len(total) - 1 if self._overlap else len(total)
+        for group in range(every):
+            own = rows.profile >> group & 1 == 1 if self._overlap else rows.profile == group
+            if own.any():
+                part = rows.take(np.flatnonzero(own))
+                found[group] = self._levels[group].add_input(found[group], part)
+        if self._overlap:
+            found[-1] = self._levels[-1].add_input(found[-1], rows)
         return tuple(found)
 
     def merge_accumulators(self, parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -16,16 +16,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushrank.transforms.common.catalogue import UNLISTED_GROUP, Groups
-from hushrank.transforms.common.encode import Mask, Rules
+from hushrank.transforms.common.catalogue import (
+    GROUP_RULES,
+    SEVERAL_WRITTEN,
+    UNLISTED_GROUP,
+    Groups,
+)
+from hushrank.transforms.common.encode import Rules
+from hushrank.transforms.common.group_sets import NO_FLAG, sets_of
 from hushrank.transforms.common.schema import (
     PERSON_FEATURE,
+    GroupSets,
     by_distinct,
     is_text,
     numbers_of,
     to_numpy,
     to_text,
 )
+from hushrank.transforms.common.written_lists import NO_LIST
 
 NO_VALUE = "a feature of the person is missing, or is none of its values"
 
@@ -117,14 +125,17 @@ class PersonFeatures:
         features: one feature or more.
     """
 
-    role: ClassVar[str] = PERSON_FEATURE
-    broken: ClassVar[str] = NO_VALUE
+    broken: ClassVar[tuple[str, ...]] = (NO_VALUE,)
     features: tuple[PersonFeature, ...]
 
     @property
     def names(self) -> list[str]:
         """The columns of the features."""
         return [each.name for each in self.features]
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and name of each column."""
+        return [(PERSON_FEATURE, name) for name in self.names]
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -173,15 +184,13 @@ class GroupOfRankings:
         groups: groups that there are.
     """
 
-    role: ClassVar[str] = "group"
-    broken: ClassVar[str] = UNLISTED_GROUP
+    broken: ClassVar[tuple[str, ...]] = tuple(rule for rule, _ in GROUP_RULES)  # of -1, -2
     column: str
     groups: Groups
 
-    @property
-    def names(self) -> list[str]:
-        """The column of the group."""
-        return [self.column]
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and name of each column."""
+        return [("group", self.column)]
 
     @property
     def profiles(self) -> int:
@@ -189,14 +198,55 @@ class GroupOfRankings:
         return len(self.groups)
 
     def profiles_of(self, batch: pa.RecordBatch) -> Integers:
-        """Group of each row; -1 where it is none of those that count."""
+        """Group of each row; below 0 where it is none of those that count."""
         return self.groups.codes(batch[self.column]).astype(np.int64)
 
 
-Profiled = PersonFeatures | GroupOfRankings
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOfRankings:
+    """The public groups of each ranking, where they overlap; its profile is the set, as a word.
+
+    Attributes:
+        columns: where a row says in which groups it is.
+        groups: groups that there are.
+    """
+
+    broken: ClassVar[tuple[str, ...]] = (UNLISTED_GROUP, NO_FLAG, NO_LIST, SEVERAL_WRITTEN)
+    columns: GroupSets
+    groups: Groups
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and name of each column."""
+        return self.columns.roles()
+
+    @property
+    def profiles(self) -> int:
+        """Number of groups that have counts of their own, the whole among them."""
+        return len(self.groups)
+
+    def profiles_of(self, batch: pa.RecordBatch) -> Integers:
+        """Set of each row; -1 - r where it breaks rule r of `broken`."""
+        words, rules = sets_of(batch, self.columns, self.groups)
+        found = words.astype(np.int64)  # at most 63 groups, so none is negative
+        for rule, mask in rules:
+            found[mask] = -1 - self.broken.index(rule)
+        return found
+
+
+Profiled = PersonFeatures | GroupOfRankings | SetOfRankings
+
+
+def groups_of_rankings(
+    column: str | None, sets: GroupSets | None, groups: Groups
+) -> GroupOfRankings | SetOfRankings:
+    """The groups of rankings: of one `column`, or of the columns of `sets`, if groups overlap."""
+    if sets is not None:
+        return SetOfRankings(columns=sets, groups=groups)
+    return GroupOfRankings(column=column or "", groups=groups)
 
 
 def rules_of_profiles(features: Profiled | None, profile: Integers | None) -> Rules:
-    """The rule that rows without a profile break; none where no features are read."""
-    broken: Mask | None = None if profile is None else profile < 0
-    return () if broken is None or features is None else ((features.broken, broken),)
+    """The rules that rows without a profile break; none where no features are read."""
+    if features is None or profile is None:
+        return ()
+    return [(rule, profile == -1 - place) for place, rule in enumerate(features.broken)]

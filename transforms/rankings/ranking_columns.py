@@ -479,7 +479,7 @@ class PairColumns(ByRole):
 
 
 def _roles_of_features(features: Profiled | None) -> list[tuple[str, str]]:
-    return [] if features is None else [(features.role, name) for name in features.names]
+    return [] if features is None else features.roles()
 
 
 def of_contest(batch: pa.RecordBatch, name: str, contest: str) -> pa.RecordBatch:

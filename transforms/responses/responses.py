@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.units import level_of
-from hushrank.transforms.common.catalogue import OUTSIDE, UNKNOWN, UNLISTED_GROUP, Catalogue
+from hushrank.transforms.common.catalogue import GROUP_RULES, UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import (
     Rules,
     Sifted,
@@ -296,11 +296,11 @@ def _booklets(
 def _groups(
     batch: pa.RecordBatch, name: str | None, sheets: SheetRules | None
 ) -> tuple[Integers | None, Rules]:
-    """The public group of each row, and the rule that it may break."""
+    """The public group of each row, and the rules that it may break."""
     if name is None or sheets is None or sheets.groups is None:
         return None, ()
     group = sheets.groups.codes(batch[name]).astype(np.int64)
-    return group, ((UNLISTED_GROUP, group == OUTSIDE),)
+    return group, [(rule, group == code) for rule, code in GROUP_RULES]
 
 
 def _markers(

@@ -30,9 +30,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from hushrank.transforms.common.extras import is_installed
 from hushrank.transforms.common.plain_text import short
-from hushrank.transforms.tables.objects import azure_credential
 
 SECONDS = 5.0  # that one cloud may take
 KEPT_SECONDS = 600.0  # that an answer, or the lack of one, is taken for the present
@@ -167,6 +165,8 @@ def _chosen_certificates() -> str | None:
 
 def _aws(_url: str) -> str:
     """ARN of the credentials that s3fs uses, as STS names it."""
+    from hushrank.transforms.common.extras import is_installed
+
     if not is_installed("s3"):
         return ""
     from botocore.config import Config
@@ -200,6 +200,8 @@ def _azure(url: str) -> str:
     It is a claim: nothing here checks the token's signature, and a program `az` of anybody's in
     PATH may have made it.
     """
+    from hushrank.transforms.tables.objects import azure_credential
+
     credential = azure_credential(url)
     if credential is None:
         return ""

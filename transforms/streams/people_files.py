@@ -21,6 +21,7 @@ counted before. So it depends on the nights on which this person had rows and on
 alone: not on anybody else's rows, files, order or retries. A night that does not count leaves no
 trace: the gap is measured from the last night that did. A stream that counts rows has the rule of
 `transforms.streams.row_meter`; its files also hold the pairs of items of a person's last nights.
+One that counts squares has the rule of `transforms.streams.square_meter`.
 
 People are sorted by their pseudonym, so they are joined by binary
 search, a partition at a time.
@@ -70,7 +71,8 @@ class People:
     Attributes:
         first, second: the words of the pseudonym, under the stream's own key.
         last: the last night that counted, from 0.
-        times: number of nights that counted, at least 1; in a stream that counts rows, of rows.
+        times: number of nights that counted, at least 1; in a stream that counts rows or squares,
+            what was used of the person's allowance.
         recent: pairs of items on which their rows counted lately; None: the stream counts nights.
     """
 

@@ -304,7 +304,8 @@ class Shown:
         cells: s_t, in counts, in the shape of a night.
         window: w_t, in units of 2^-20.
         sums: sums of the noisy numbers of each night so far, of all groups, in units of 2^-20;
-            without those on the diagonal of a matrix, where nothing is counted. Shape (nights,).
+            without those on the diagonal of a matrix, where nothing is counted; of groups that
+            overlap, of the whole alone. Shape (nights,).
     """
 
     cells: Floats
@@ -313,7 +314,14 @@ class Shown:
 
 
 def shown_of(
-    folder: str, name: str, night: int, stream: Stream, drawn: Drawn, *, pairs: bool
+    folder: str,
+    name: str,
+    night: int,
+    stream: Stream,
+    drawn: Drawn,
+    *,
+    pairs: bool,
+    overlap: bool = False,
 ) -> Shown:
     """Compute what a night shows, and keep it for the nights after it.
 
@@ -324,6 +332,7 @@ def shown_of(
         stream: the terms and the law.
         drawn: release of the night.
         pairs: whether its cells are matrices of pairs, on whose diagonal nothing is counted.
+        overlap: whether groups overlap, so that the last group of cells is the whole.
 
     Raises:
         InputError: a night that is needed was not drawn, or belongs to something else.
@@ -333,9 +342,10 @@ def shown_of(
         return found
     before = _before(folder, name, night, stream, drawn)
     if before is None:
-        return _made_again(folder, name, night, stream, drawn, pairs=pairs)
+        return _made_again(folder, name, night, stream, drawn, pairs=pairs, overlap=overlap)
     leaving = _leaving(folder, name, night, stream)
-    shown = _next(stream, before, drawn.released, leaving, pairs=pairs)
+    answers = _sum_of(drawn.released, pairs=pairs, overlap=overlap)
+    shown = _next(stream, before, drawn.released, leaving, answers)
     _keep(folder, name, night, stream, drawn, shown)
     return shown
 
@@ -375,19 +385,32 @@ def _before(folder: str, name: str, night: int, stream: Stream, drawn: Drawn) ->
     return None if last is None else _Before(found, last.window, last.sums)
 
 
+def _sum_of(released: Integers, *, pairs: bool, overlap: bool) -> int:
+    """Sum of the noisy numbers of a night, in which each answer is once."""
+    whole = released[-1] if overlap else released
+    nothing = whole.trace(axis1=-2, axis2=-1).sum() if pairs else 0
+    return int(whole.sum() - nothing)
+
+
 def _next(
-    stream: Stream, before: _Before, released: Integers, leaving: Integers | None, *, pairs: bool
+    stream: Stream, before: _Before, released: Integers, leaving: Integers | None, answers: int
 ) -> Shown:
     window: Integers = before.window + released
     if leaving is not None:
         window = window - leaving
-    nothing = released.trace(axis1=-2, axis2=-1).sum() if pairs else 0
-    sums = np.append(before.sums, released.sum() - nothing)
+    sums = np.append(before.sums, answers)
     return Shown((window - before.cells) / stream.encoder.coefficients[0], window, sums)
 
 
 def _made_again(
-    folder: str, name: str, night: int, stream: Stream, drawn: Drawn, *, pairs: bool
+    folder: str,
+    name: str,
+    night: int,
+    stream: Stream,
+    drawn: Drawn,
+    *,
+    pairs: bool,
+    overlap: bool,
 ) -> Shown:
     """Compute what the night shows from everything drawn so far."""
     coefficients = stream.encoder.coefficients[1:]
@@ -399,7 +422,8 @@ def _made_again(
             parts = (c * shown.cells for c, shown in zip(coefficients, recent, strict=False))
             before = _Before(sum(parts, np.zeros(())), recent[0].window, recent[0].sums)
         leaving = _leaving(folder, name, each, stream)
-        shown = _next(stream, before, here.released, leaving, pairs=pairs)
+        answers = _sum_of(here.released, pairs=pairs, overlap=overlap)
+        shown = _next(stream, before, here.released, leaving, answers)
         recent.appendleft(shown)
         if each > night - stream.encoder.bands:
             _keep(folder, name, each, stream, here, shown)

@@ -10,6 +10,7 @@ import typer
 
 from hushrank.flows.errors import require
 from hushrank.flows.terminal import Console
+from hushrank.transforms.system.numpy_threads import load_numpy_with_one_thread
 
 
 def app(
@@ -30,6 +31,7 @@ def app(
     same. Ctrl-C ends the page; a run that it started goes on.
     """
     require("collect", "hushrank app")
+    load_numpy_with_one_thread()  # it plans; a run is a process of its own
     from hushrank.flows.interfaces.app.folder import Folder
     from hushrank.flows.interfaces.app.guard import new_secret
     from hushrank.flows.interfaces.app.server import HOST, Page, listening, open_browser, serve

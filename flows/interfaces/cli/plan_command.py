@@ -12,6 +12,7 @@ from rich.table import Table
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.interfaces.cli.arguments import Anyway, AsJson, epsilon_mix, mix_text
 from hushrank.flows.terminal import Console
+from hushrank.transforms.system.numpy_threads import load_numpy_with_one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,6 +146,17 @@ MeteredRows = Annotated[
         " person on all nights (participation: {rows: ...}).",
     ),
 ]
+MeteredSquares = Annotated[
+    int | None,
+    typer.Option(
+        "--squares",
+        metavar="SQUARES",
+        min=2,
+        help="With --stream: compare as well, for method: win-loss, nights that count with such an"
+        " allowance of a person, of which a night of l answers takes l² + l (participation:"
+        " {squares: ...}).",
+    ),
+]
 HabitsOf = Annotated[
     list[str] | None,
     typer.Option(
@@ -211,6 +223,7 @@ def plan(
     show: Show = "28",
     habits: HabitsOf = None,
     rows: MeteredRows = None,
+    squares: MeteredSquares = None,
     delta: Delta = None,
     engine: EngineName = None,
     files: Files = None,
@@ -234,13 +247,16 @@ def plan(
     if stream is not None:
         _refuse_with_stream(survey, target, plot, design, zipf, exposures, answers, activity)
         _plan_stream(
-            as_json, rows, nights=stream, show=show, habits=habits or (), people=people or (),
-            items=items, answers=max_contributions or (), epsilons=epsilons or (), delta=delta,
+            as_json, rows, squares,
+            nights=stream, show=show, habits=habits or (), people=people or (), items=items,
+            answers=max_contributions or (), epsilons=epsilons or (), delta=delta,
             seed=seed, group_shares=group_share or (), anyway=anyway,
         )  # fmt: skip
         return
     if rows is not None:
         raise ConfigError("--rows needs --stream NIGHTS or --engine ENGINE")
+    if squares is not None:
+        raise ConfigError("--squares needs --stream NIGHTS")
     if survey is None:
         _refuse_of_jobs(group_share, ties)
         _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures, activity)
@@ -271,6 +287,7 @@ def _plan_job(
     """Plan a job. `world` holds the arguments of `World`, `asked` those of `PlanRequest`."""
     console = _console(as_json)
     with console.status("simulating surveys ...") as status:
+        load_numpy_with_one_thread()
         from hushrank.flows.planning.plan.display import show_plan
         from hushrank.flows.planning.plan.plan import DEFAULT_TARGET, PlanRequest, checked_plan
         from hushrank.flows.planning.plan.survey import plan_config
@@ -307,12 +324,12 @@ def _plan_engine(
         show_cost(_console(), cost)
 
 
-def _plan_stream(as_json: bool, rows: int | None, **asked: Any) -> None:
+def _plan_stream(as_json: bool, rows: int | None, squares: int | None, **asked: Any) -> None:
     """Plan a stream of nights. `asked` holds the arguments of `stream_plan`."""
     console = _console(as_json)
     with console.status("simulating people ..."):
         from hushrank.flows.interfaces.cli.plan_stream import (
-            metered_plan,
+            metered_plans,
             show_metered,
             show_stream,
             stream_document,
@@ -320,13 +337,12 @@ def _plan_stream(as_json: bool, rows: int | None, **asked: Any) -> None:
         )
 
         plan = stream_plan(**asked)
-        metered = () if rows is None else metered_plan(plan.request, rows)
+        metered = metered_plans(plan.request, rows, squares)
     if as_json:
         _print_json(stream_document(plan, metered))
         return
     show_stream(console, plan)
-    if metered:
-        show_metered(console, plan.request, metered)
+    show_metered(console, plan.request, metered)
 
 
 def _refuse_with_stream(*given: object) -> None:

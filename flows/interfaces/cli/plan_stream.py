@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.config.privacy import check_deltas, usual_delta
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.planning.plan.metered import PairSetting, plan_pairs
+from hushrank.flows.planning.plan.metered import MeteredSetting, plan_pairs, plan_squares
 from hushrank.flows.planning.plan.stream import (
     CAPS,
     COMPOSITION,
@@ -23,7 +23,7 @@ from hushrank.flows.planning.plan.stream import (
     plan_stream,
 )
 from hushrank.flows.terminal import Console
-from hushrank.privacy.stream_encoder import RowTerms, Terms, Workload
+from hushrank.privacy.stream_encoder import RowTerms, SquareTerms, StreamTerms, Terms, Workload
 from hushrank.privacy.units import NoiseKind
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ LEGEND = (
     " of an item's share of the wins, in percentage points, from noise and from sampling"
 )
 PAIRS_LEGEND = (
-    "noise: standard error of a shown count of a pair, in answers; notices: two items change places"
+    "noise: standard error of a shown count, in answers; notices: two items change places"
     " for certain (95 %, for two items named before) once their shares of won comparisons differ by"
     " so many percentage points"
 )
@@ -113,23 +113,41 @@ def _workload(show: str, nights: int) -> Workload:
     raise ConfigError(f"--show {show}: must be a number of nights, night or all")
 
 
-def metered_plan(request: StreamRequest, rows: int) -> tuple[PairSetting, ...]:
-    """Compare nights that count with metered rows.
+class MeteredPlans(NamedTuple):
+    """Comparisons of nights that count with meters; empty: not asked for.
+
+    Attributes:
+        pairs: for counts of pairs, with metered rows.
+        win_loss: for wins and losses, with metered squares.
+    """
+
+    pairs: tuple[MeteredSetting, ...] = ()
+    win_loss: tuple[MeteredSetting, ...] = ()
+
+
+def metered_plans(request: StreamRequest, rows: int | None, squares: int | None) -> MeteredPlans:
+    """Compare nights that count with metered rows, with metered squares, or with both.
 
     Raises:
-        ConfigError: `rows` is out of range, or the guarantee has no delta.
+        ConfigError: a number is out of range, or the guarantee has no delta.
     """
-    try:
-        return plan_pairs(request, rows)
-    except ValueError as error:
-        raise ConfigError(f"plan --stream: --rows: {error}") from None
+    found = []
+    for option, plan, most in (
+        ("--rows", plan_pairs, rows),
+        ("--squares", plan_squares, squares),
+    ):
+        try:
+            found.append(() if most is None else plan(request, most))
+        except ValueError as error:
+            raise ConfigError(f"plan --stream: {option}: {error}") from None
+    return MeteredPlans(*found)
 
 
-def stream_document(plan: StreamPlan, metered: Sequence[PairSetting] = ()) -> StreamDocument:
+def stream_document(plan: StreamPlan, metered: MeteredPlans | None = None) -> StreamDocument:
     """Build the JSON document of a stream's plan."""
     from hushrank.flows.interfaces.documents.plans import StreamDocument, StreamWay
 
-    request = plan.request
+    request, metered = plan.request, metered or MeteredPlans()
     ways = [
         StreamWay(
             way=each.way,
@@ -156,17 +174,19 @@ def stream_document(plan: StreamPlan, metered: Sequence[PairSetting] = ()) -> St
         group_shares=request.parts if request.group_shares else (),
         settings=tuple(ways),
         recommended=ways[0] if plan.informative else None,
-        pairs=_pair_ways(metered),
+        pairs=_metered_ways(metered.pairs),
+        win_loss=_metered_ways(metered.win_loss),
     )
 
 
-def _pair_ways(settings: Sequence[PairSetting]) -> tuple[PairWay, ...]:
+def _metered_ways(settings: Sequence[MeteredSetting]) -> tuple[PairWay, ...]:
     from hushrank.flows.interfaces.documents.plans import PairWay
 
     return tuple(
         PairWay(
             participations=getattr(each.terms, "participations", None),
             rows=getattr(each.terms, "rows", None),
+            squares=getattr(each.terms, "squares", None),
             gap=each.terms.gap,
             bands=each.bands,
             noise_sd=each.noise,
@@ -177,10 +197,19 @@ def _pair_ways(settings: Sequence[PairSetting]) -> tuple[PairWay, ...]:
     )
 
 
-def show_metered(console: Console, request: StreamRequest, settings: Sequence[PairSetting]) -> None:
-    """Print how metered rows compare with nights that count, and the lines for the file."""
-    _say(console, "")
-    _say(console, "With method: noisy-pairs, nights or rows of a person may be counted:")
+def show_metered(console: Console, request: StreamRequest, plans: MeteredPlans) -> None:
+    """Print how meters compare with nights that count, and the lines for the file."""
+    if plans.pairs:
+        _say(console, "\nWith method: noisy-pairs, nights or rows of a person may be counted:")
+        _show_metered(console, request, plans.pairs)
+    if plans.win_loss:
+        _say(console, "\nWith method: win-loss, nights or squares of rows may be counted:")
+        _show_metered(console, request, plans.win_loss)
+
+
+def _show_metered(
+    console: Console, request: StreamRequest, settings: Sequence[MeteredSetting]
+) -> None:
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("of a person count")
     for name in ("bands", "noise", "answers that count", "notices"):
@@ -195,18 +224,23 @@ def show_metered(console: Console, request: StreamRequest, settings: Sequence[Pa
         )
     console.print(table)
     console.print(Text(PAIRS_LEGEND, style="dim"), soft_wrap=True)
-    best = next(each.terms for each in settings if isinstance(each.terms, RowTerms))
+    best = next(each.terms for each in settings if not isinstance(each.terms, Terms))
+    counted = f"rows: {best.most}, pair_gap: {best.gap}"
+    if isinstance(best, SquareTerms):
+        counted = f"squares: {best.most}, gap: {best.gap}"
     window = request.workload.window
     shows = {None: "cumulative", 1: "night"}.get(window, f"{{window: {window}}}")
     _say(
         console,
-        "To count rows, in the survey's YAML file:\n"
-        f"  schedule: {{stream: {{nights: {request.nights}, participation: {{rows: {best.rows},"
-        f" pair_gap: {best.gap}, burst: {best.burst}}}, show: {shows}, first: DATE}}}}",
+        f"To count {best.unit}, in the survey's YAML file:\n"
+        f"  schedule: {{stream: {{nights: {request.nights}, participation: {{{counted},"
+        f" burst: {best.burst}}}, show: {shows}, first: DATE}}}}",
     )
 
 
-def _of_a_person(terms: Terms | RowTerms, answers: int) -> str:
+def _of_a_person(terms: StreamTerms, answers: int) -> str:
+    if isinstance(terms, SquareTerms):
+        return f"{terms.squares} squares, {terms.gap} nights apart"
     if isinstance(terms, RowTerms):
         return f"{terms.rows} answers, on one pair {terms.gap} nights apart"
     return f"{_nights(terms.participations)} of {answers}, {terms.gap} apart"

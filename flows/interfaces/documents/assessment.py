@@ -16,9 +16,8 @@ from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.run.context import Survey
 from hushrank.flows.statement.local import LocalGuarantee
-from hushrank.flows.statement.mechanism import (
-    ALL_NIGHTS,
-    RHO_DELTA,
+from hushrank.flows.statement.mechanism import ALL_NIGHTS, RHO_DELTA
+from hushrank.flows.statement.night_words import (
     night_bounds,
     night_sentences,
     not_protected_on_nights,

@@ -279,15 +279,17 @@ class StreamWay(Record):
 
 
 class PairWay(Record):
-    """One way to release the nights of a stream of pair counts.
+    """One way to release the nights of a stream of pair counts, or of wins and losses.
 
     Attributes:
-        participations: a person counts on so many nights, `gap` nights apart; null: rows count.
-        rows: so many answers of a person count on all nights together; null: nights count.
+        participations: a person counts on so many nights, `gap` nights apart; null: a meter counts.
+        rows: so many answers of a person count on all nights together; null: others count.
+        squares: allowance of a person, of which a night of l answers takes l^2 + l; null: others
+            count.
         gap: nights between a person's nights, or answers on one pair, at least.
         bands: bands of the encoder.
-        noise_sd: standard deviation of the noise in a shown count of a pair, in answers, root mean
-            square over nights.
+        noise_sd: standard deviation of the noise in a shown count, in answers, root mean square
+            over nights.
         counted: share of people's answers that count.
         noticed: difference of two items' shares of won comparisons, in percentage points, from
             which a night is 95 % certain of their order; 100: none.
@@ -295,6 +297,7 @@ class PairWay(Record):
 
     participations: int | None
     rows: int | None
+    squares: int | None = None
     gap: int
     bands: int
     noise_sd: float
@@ -367,6 +370,7 @@ class StreamDocument(Document):
     settings: tuple[StreamWay, ...]
     recommended: StreamWay | None
     pairs: tuple[PairWay, ...] = ()
+    win_loss: tuple[PairWay, ...] = ()
 
 
 def plan_document(plan: SurveyPlan) -> PlanDocument:

@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.alike_answers import effective_units
 from hushrank.estimation.common.central_noise import (
     Calibration,
     calibrate_weighted,
@@ -64,7 +63,7 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.row_weights import Counted
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import Stream, stream_of
-from hushrank.privacy.stream_encoder import ONE, RowTerms
+from hushrank.privacy.stream_encoder import ONE, RowTerms, SquareTerms
 from hushrank.privacy.units import UNITS, Adjacency, NoiseKind, PrivacyParams
 from hushrank.transforms.common.catalogue import Groups
 
@@ -120,6 +119,8 @@ def ranking_weight(
     if divisor is None:
         return mechanism.row_weight
     variance = mechanism.law.variance
+    from hushrank.estimation.common.alike_answers import effective_units
+
     return effective_units(
         total=float(wins.sum()),
         total_variance=entries * variance,
@@ -182,8 +183,13 @@ def calibrate_stream(
     added = replace(params, adjacency=Adjacency.ADD_REMOVE)
     if isinstance(section.terms, RowTerms):  # what one row moves
         added = replace(added, max_contributions=1, per_item_cap=None)
-    n_items, n_groups = len(config.items.catalogue.names), 1 if groups is None else len(groups)
-    one = of(added, n_items, config.comparisons.ties.row_weight, n_groups)
+    n_items, (n_groups, most) = len(config.items.catalogue.names), cells_of(groups)
+    weight = config.comparisons.ties.row_weight
+    if isinstance(section.terms, SquareTerms):
+        one = Sensitivity(weight, weight**2)
+    else:
+        one = of(added, n_items, weight, n_groups)
+    one = one.in_groups(most)
     try:
         stream = stream_of(params, one, section.terms, section.workload, section.bands)
     except ValueError as error:
@@ -203,13 +209,24 @@ def terms_of(mechanism: CountMechanism, where: str) -> Terms:
     return Terms.of(mechanism.calibration, nights, 1 / ONE)
 
 
-def arrays_of(drawn: Drawn, shown: Shown, night: int, stream: Stream) -> Arrays:
-    """Return the stored arrays of a night: what was drawn, and what all nights so far show."""
+def arrays_of(
+    drawn: Drawn, shown: Shown, night: int, stream: Stream, cells_of_a_row: int
+) -> Arrays:
+    """Return the stored arrays of a night: what was drawn, and what all nights so far show.
+
+    Args:
+        drawn: draw of the night.
+        shown: what all nights so far show.
+        night: number of the night, from 0.
+        stream: the terms and the law.
+        cells_of_a_row: number of cells that one row adds to.
+    """
+    totals = window_totals(stream, shown.sums).answers / cells_of_a_row
     return {
         NIGHT: np.array(night),
         RELEASED: drawn.released,
         SHOWN: np.round(shown.cells, DECIMALS),
-        ANSWERS: np.round(window_totals(stream, shown.sums).answers, DECIMALS),
+        ANSWERS: np.round(totals, DECIMALS),
     }
 
 
@@ -341,6 +358,10 @@ class GroupedMethod(CountedMethod[CountMechanism]):
     unit: float = 1.0
     reach: float = np.inf
 
+    def cells_of_night(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Cells of a night of a stream, by the counts of all rows or of each group."""
+        return counts
+
     def words_of(self, mechanism: CountMechanism) -> CountWords:
         """Return words for what the mechanism draws, where a method has several statistics."""
         return self.words
@@ -365,8 +386,8 @@ class GroupedMethod(CountedMethod[CountMechanism]):
         """Add noise to every count; with groups, to every count of every group."""
         if mechanism.groups is None:
             return self.draw_counts(exact, mechanism, bits)
-        night = simulated_night(integers_of(exact["counts"]), mechanism, bits)
-        if night is not None:
+        cells = self.cells_of_night(integers_of(exact["counts"]))
+        if (night := simulated_night(cells, mechanism, bits)) is not None:
             return night
         of_group = replace(mechanism, groups=None)  # each touches its own rows: the same law
         drawn = [self.draw_counts({"counts": each}, of_group, bits) for each in exact["counts"]]

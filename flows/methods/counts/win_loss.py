@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from hushrank.estimation.common.central_noise import calibrate_win_loss, release_win_loss
@@ -25,12 +26,17 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
 from hushrank.flows.methods.counts.common import (
+    SHOWN,
     WEIGHT_KEYS,
     GroupedMethod,
+    calibrate_stream,
     cells_of,
     drawn_squares,
     groups_of,
     ranking_weight,
+    shown_cells,
+    simulated_night,
+    terms_of,
     weight_parameters,
     weighted_mechanism,
 )
@@ -50,9 +56,10 @@ from hushrank.flows.statement.mechanism import WIN_LOSS_COUNTS, CountMechanism
 from hushrank.flows.statement.record import count_record
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.row_weights import Counted
-from hushrank.privacy.sensitivity import searched_win_loss
+from hushrank.privacy.sensitivity import searched_win_loss, win_loss_sensitivity
 from hushrank.privacy.units import Unit
 
 RESTATED = Restated(
@@ -82,14 +89,15 @@ class ReleasedWinLoss(ReleasedRecord):
     Attributes:
         row_weight: amount that one comparison adds: 1, or 2 if ties were split into two halves;
             where rows have weights, a thousand times that for one of weight 1.
-        wins, losses: counts by item, in catalogue order.
+        wins, losses: counts by item, in catalogue order; whole numbers, but for what a night of a
+            stream shows.
     """
 
     shows = (Figure.SCORES,)
     kind: Literal["win-loss-counts"] = "win-loss-counts"
     row_weight: int = Field(ge=1)
-    wins: dict[str, int]
-    losses: dict[str, int]
+    wins: dict[str, int | float]
+    losses: dict[str, int | float]
 
     @classmethod
     def of(cls, counts: WinLossCounts, items: Sequence[str]) -> Self:
@@ -135,6 +143,8 @@ class WinLoss(GroupedMethod):
         units=(Unit.USER, Unit.COMPARISON),
         reads=("model.link", GROUPS, *WEIGHT_KEYS),
         rules=problems_of_unknown_partners,
+        streams=True,
+        metered="squares",
     )
     mechanism = CountMechanism
     statistic = Statistic.PAIR_COUNTS
@@ -156,18 +166,35 @@ class WinLoss(GroupedMethod):
         if params.weighted:
             return weighted_mechanism(params, self.counted, n_items, ties, design)
         groups = groups_of(config, n_items**2, MOST_DENSE_ITEMS**2)
+        if (nights := calibrate_stream(config, win_loss_sensitivity, groups)) is not None:
+            calibration, stream = nights
+            return CountMechanism.of(
+                params, calibration, n_items, ties, design=design, stream=stream, groups=groups
+            )
         cells = cells_of(groups)
         calibration = calibrate_win_loss(params, n_items, ties.row_weight, *cells)
         return CountMechanism.of(params, calibration, n_items, ties, design=design, groups=groups)
 
     def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""
-        return Terms.of(mechanism.calibration, "on every item's wins and on its losses")
+        return terms_of(mechanism, "on every item's wins and on its losses")
+
+    @property
+    def statistic_of_nights(self) -> Statistic:
+        """Wins and losses: what a person moves is bounded by squares of numbers of rows."""
+        return Statistic.WIN_LOSS_COUNTS
+
+    def cells_of_night(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Wins and losses by counts of pairs."""
+        return np.stack([counts.sum(axis=-1), counts.sum(axis=-2)], axis=-2)
 
     def draw_counts(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every item's wins and losses."""
         pairs = pair_counts_of(exact, mechanism.row_weight)
-        counts = WinLossCounts(pairs.won(), pairs.lost(), mechanism.row_weight)
+        cells = np.stack([pairs.won(), pairs.lost()])
+        if (night := simulated_night(cells, mechanism, bits)) is not None:
+            return night
+        counts = WinLossCounts(cells[0], cells[1], mechanism.row_weight)
         noisy = release_win_loss(counts, mechanism.calibration, bits)
         squares = drawn_squares(exact, mechanism, bits)
         return {"wins": noisy.wins, "losses": noisy.losses, **squares}
@@ -176,14 +203,12 @@ class WinLoss(GroupedMethod):
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Fit scores to the noisy counts."""
-        counts = WinLossCounts(
-            drawn["wins"], drawn["losses"], mechanism.row_weight, confidential=False
-        )
+        counts, law = _shown(drawn, mechanism)
         link = link_named(config.model.link)
         ranked_by = ranking_weight(drawn, mechanism, counts.wins, counts.n_items)
         effective = replace(counts, row_weight=ranked_by)
-        estimate = rank_by_win_loss(effective, mechanism.law, link)
-        exposures = exposures_of(effective, mechanism.law)
+        estimate = rank_by_win_loss(effective, law, link)
+        exposures = exposures_of(effective, law)
         weights = weight_parameters(drawn, mechanism, ranked_by)
         return Conclusion(
             estimate=estimate,
@@ -199,27 +224,34 @@ class WinLoss(GroupedMethod):
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig, whole: Conclusion
     ) -> tuple[EvidenceAt, Released]:
         """Scores in one group."""
-        counts = WinLossCounts(
-            drawn["wins"], drawn["losses"], mechanism.row_weight, confidential=False
-        )
+        counts, law = _shown(drawn, mechanism)
         link = link_named(config.model.link)
         released = ReleasedWinLoss.of(counts, config.items.catalogue.names)
-        return evidence_of_win_loss(counts, mechanism.law, link), released
+        return evidence_of_win_loss(counts, law, link), released
 
     def noise_in_net_wins(self, mechanism: CountMechanism) -> float:
         """Variance of (wins - losses) / 2."""
-        return mechanism.whole_law.variance / (2 * mechanism.row_weight**2)
+        return mechanism.shown_variance / (2 * mechanism.row_weight**2)
 
     def predicted_error(
         self, config: SurveyConfig, survey: PlannedSurvey, mechanism: CountMechanism
     ) -> float | None:
         """Predicted error of scores."""
-        # The noise of (wins - losses) / 2.
-        variance = mechanism.whole_law.variance / (2 * mechanism.row_weight**2)
+        variance = self.noise_in_net_wins(mechanism)
         weight = weight_under_perturbation(
             survey.n_items, survey.pair_comparisons, variance, survey.link
         )
         return predicted_error(survey.n_items, weight, survey.link).typical
+
+
+def _shown(drawn: Arrays, mechanism: CountMechanism) -> tuple[WinLossCounts, NoiseLaw]:
+    """Noisy counts by which items are ranked, and the law of their noise."""
+    if mechanism.stream is None:
+        wins, losses, law = drawn["wins"], drawn["losses"], mechanism.law
+    else:
+        cells = shown_cells(drawn, mechanism, SHOWN)
+        (wins, losses), law = cells.counts, cells.law
+    return WinLossCounts(wins, losses, mechanism.row_weight, confidential=False), law
 
 
 METHODS = (WinLoss(),)

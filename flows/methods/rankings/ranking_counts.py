@@ -300,7 +300,7 @@ def sure_votes(mechanism: RankingCountMechanism) -> SureVotes | None:
         mechanism.law,
         longest,
         mechanism.below,
-        draws=1 if groups is None else len(groups),
+        draws=1 if groups is None else groups.summed,
         boards=1 if groups is None else 1 + len(groups.names),
     )
     weights = level_weights(params, districts=False)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hushrank.flows.methods.formulas import Formula, Inputs, Restated, sides_of
 from hushrank.privacy.ranking_sensitivity import LEVELS, Part, Weights
 from hushrank.privacy.units import PrivacyParams
 
-GOES = "goes = 2 if sides == 2 and groups > 1 else 1"  # groups that change if all lists move
+# A group changes by `comes` if all lists come, go or move there, by `turns` if others replace them.
+NORMS = (("l1", "comes", "turns"), ("l2_squared", "comes2", "turns2"))
+DISJOINT = tuple(
+    f"{norm} = max({turns}, (2 if groups > 1 else 1) * {comes}) if sides == 2 else {comes}"
+    for norm, comes, turns in NORMS
+)
+OVERLAPPING = tuple(
+    f"{norm} = max(max((c + 1) * {turns} + min(2 * (overlap - c), groups - 1 - c) * {comes}"
+    f" for c in range(overlap + 1)) if sides == 2 else 0, (overlap + 1) * {comes})"
+    for norm, comes, turns in NORMS
+)
 RESTATED = Restated(
     proof="privacy.ranking_sensitivity.ranking_sensitivity",
     what="counts of rankings",
@@ -17,12 +29,10 @@ RESTATED = Restated(
         "once = above * pairs + places * longest + squares * second + nets * (longest ** 2 // 2)",
         "plain = above ** 2 * pairs + places ** 2 * longest + squares ** 2 * fourth",
         "signed = nets ** 2 * second",
-        GOES,
-        "l1 = goes * L * (once + rankings)",
-        "l1 = max(l1, 2 * L * once) if sides == 2 else l1",
-        "l2_squared = goes * L ** 2 * (plain + signed + rankings ** 2)",
-        "l2_squared = max(l2_squared, 2 * L ** 2 * plain + 4 * L ** 2 * signed)"
-        " if sides == 2 else l2_squared",
+        "comes = L * (once + rankings)",
+        "turns = 2 * L * once",
+        "comes2 = L ** 2 * (plain + signed + rankings ** 2)",
+        "turns2 = 2 * L ** 2 * plain + 4 * L ** 2 * signed",
     ),
 )
 RESTATED_BELOW = Restated(
@@ -38,13 +48,10 @@ RESTATED_BELOW = Restated(
         "turned = [net[p] - net[n - 1 - p] for p in range(n)]",
         "plain1 = above * told + places * n + squares * second",
         "plain2 = above ** 2 * told + places ** 2 * n + squares ** 2 * fourth",
-        GOES,
-        "l1 = goes * L * (plain1 + nets * first + rankings)",
-        "change = L * (2 * plain1 + nets * sum(max(x, -x) for x in turned))",
-        "l1 = max(l1, change) if sides == 2 else l1",
-        "l2_squared = goes * L ** 2 * (plain2 + nets ** 2 * second + rankings ** 2)",
-        "change = L ** 2 * (2 * plain2 + nets ** 2 * sum(x ** 2 for x in turned))",
-        "l2_squared = max(l2_squared, change) if sides == 2 else l2_squared",
+        "comes = L * (plain1 + nets * first + rankings)",
+        "turns = L * (2 * plain1 + nets * sum(max(x, -x) for x in turned))",
+        "comes2 = L ** 2 * (plain2 + nets ** 2 * second + rankings ** 2)",
+        "turns2 = L ** 2 * (2 * plain2 + nets ** 2 * sum(x ** 2 for x in turned))",
     ),
 )
 
@@ -55,12 +62,10 @@ RESTATED_MARGINS = Restated(
         "after = n - longest",
         "told = n * (n - 1) // 2 - after * (after - 1) // 2",
         "mixed = sum(min(longest, n - 1 - p) for p in range(longest))",
-        GOES,
-        "l1 = goes * L * (margins * told + rankings)",
-        "l1 = max(l1, 2 * L * margins * told) if sides == 2 else l1",
-        "l2_squared = goes * L ** 2 * (margins ** 2 * told + rankings ** 2)",
-        "change = 2 * L ** 2 * margins ** 2 * (told + mixed)",
-        "l2_squared = max(l2_squared, change) if sides == 2 else l2_squared",
+        "comes = L * (margins * told + rankings)",
+        "turns = 2 * L * margins * told",
+        "comes2 = L ** 2 * (margins ** 2 * told + rankings ** 2)",
+        "turns2 = 2 * L ** 2 * margins ** 2 * (told + mixed)",
     ),
 )
 
@@ -83,19 +88,25 @@ def rankings_formula(
     *,
     below: int | None = None,
     n_groups: int = 1,
+    overlap: int | None = None,
 ) -> Formula:
-    """The formula of counts of true rankings; `below`, `n_groups`: as for `ranking_sensitivity`."""
+    """The formula of counts of true rankings; other arguments as for `ranking_sensitivity`."""
     inputs: Inputs = {
         "L": params.max_contributions,
         "sides": sides_of(params),
         "groups": n_groups,
+        **({} if overlap is None else {"overlap": overlap}),
         "longest": longest,
         **{str(part): weights.get(part, 0) for part in Part if part not in OF_THEIR_OWN},
     }
-    if below is None:
-        return RESTATED.formula(inputs)
-    if Part.ROUNDS in weights:
+    if Part.ROUNDS in weights and below is not None:
         return RESTATED_ROUNDS.formula({"n": below, **inputs, "rounds": weights[Part.ROUNDS]})
+    own: Inputs = {} if below is None else {"n": below}
+    restated = RESTATED
+    if below is not None:
+        restated = RESTATED_MARGINS if Part.MARGINS in weights else RESTATED_BELOW
     if Part.MARGINS in weights:
-        return RESTATED_MARGINS.formula({"n": below, **inputs, "margins": weights[Part.MARGINS]})
-    return RESTATED_BELOW.formula({"n": below, **inputs})
+        inputs |= {"margins": weights[Part.MARGINS]}
+    formula = restated.formula({**own, **inputs})
+    ends = DISJOINT if overlap is None else OVERLAPPING
+    return replace(formula, lines=(*formula.lines, *ends))

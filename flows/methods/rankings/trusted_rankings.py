@@ -52,7 +52,7 @@ from hushrank.flows.methods.base import (
     Terms,
     attacked_counts,
 )
-from hushrank.flows.methods.counts.common import groups_of
+from hushrank.flows.methods.counts.common import cells_of, groups_of
 from hushrank.flows.methods.draws import CountNoise
 from hushrank.flows.methods.formulas import count_noise
 from hushrank.flows.methods.rankings import private_rankings as private
@@ -72,6 +72,7 @@ from hushrank.flows.methods.rankings.ranking_counts import (
     sure_votes,
 )
 from hushrank.flows.methods.rankings.sensitivity_formulas import RESTATED, rankings_formula
+from hushrank.flows.methods.reductions import with_whole
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
@@ -144,11 +145,11 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         params = config.privacy.params()
         longest, below = longest_of(config), _below(config)
         groups = groups_of(config, len(config.items.catalogue.names) ** 2, MOST_GROUPED_COUNTS)
-        n_groups = 1 if groups is None else len(groups)
+        n_groups, most = cells_of(groups)
         weights = self.weights(params, longest, below, n_groups)
         try:
             calibration = calibrate_rankings(
-                params, longest, weights, below=below, n_groups=n_groups
+                params, longest, weights, below=below, n_groups=n_groups, most=most
             )
         except ValueError as error:
             raise ConfigError(f"privacy: {error}") from None
@@ -213,7 +214,8 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         """Rank by the noisy counts of all rankings."""
         counts = _noisy(drawn, mechanism, config)
         if mechanism.groups is not None:
-            counts = counts.together()
+            overlap = mechanism.groups.most is not None
+            counts = counts.by_group()[-1] if overlap else counts.together()
         ranked = self.rank(counts, config)
         warnings = ranked.warnings
         if not ranked.estimate.informative:
@@ -262,7 +264,8 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
             return _counted(survey.orders(replicate, longest), survey, config)
         groups = range(len(survey.shares))
         each = [_counted(survey.orders(replicate, longest, k), survey, config) for k in groups]
-        return {name: np.stack([counts[name] for counts in each]) for name in each[0]}
+        stacked = {name: np.stack([counts[name] for counts in each]) for name in each[0]}
+        return {name: with_whole(counts, config) for name, counts in stacked.items()}
 
     def _words(self, mechanism: RankingCountMechanism) -> CountWords:
         """What gets noise: earlier versions counted both sides of a pair."""
@@ -275,9 +278,14 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
     def certified(self, mechanism: RankingCountMechanism, drawn: Arrays) -> tuple[CountNoise]:
         """Noise on counts of true rankings."""
         below, weights = mechanism.n_items if mechanism.below else None, mechanism.weights
-        n_groups = 1 if mechanism.groups is None else len(mechanism.groups)
+        n_groups, most = cells_of(mechanism.groups)
         formula = rankings_formula(
-            mechanism.params, mechanism.longest, weights, below=below, n_groups=n_groups
+            mechanism.params,
+            mechanism.longest,
+            weights,
+            below=below,
+            n_groups=n_groups,
+            overlap=most,
         )
         parts = ", ".join(f"{weight} x {part}" for part, weight in weights.items())
         return (count_noise(f"{RESTATED.what}: {parts}", None, formula, mechanism.calibration),)

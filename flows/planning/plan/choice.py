@@ -31,6 +31,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import PlannedMethod
 from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.planning.plan.crossed import TRUTHS, with_crossed
 from hushrank.flows.planning.plan.survey import (
     Setting,
     answers_of,
@@ -234,7 +235,7 @@ def loss_of(
 def _accuracy(config: SurveyConfig, setting: Setting, world: World, way: Way) -> Accuracy:
     survey = planned_survey(config, setting, world)
     params, weight = config.privacy.params(), config.comparisons.ties.row_weight
-    found = []
+    found, released = [], []
     for replicate in range(repetitions(survey, world)):
         wins = survey.pair_wins(replicate)
         if survey.ties > 0:  # a coin decides ties, as for a method without a model of ties
@@ -243,9 +244,17 @@ def _accuracy(config: SurveyConfig, setting: Setting, world: World, way: Way) ->
         counts = PairCounts(wins * weight, weight)
         scores = way(counts, params, noise_bits(survey, replicate))
         found.append(scores_measured(scores, survey.truth(replicate), config.top_k))
+        released.append(scores)
     if way is _noisy_wins:  # this way gives an order, but no scores
         found = [each | dict.fromkeys(("error", "largest"), math.nan) for each in found]
-    return mean_accuracy(found, SCALE_OF_LINK["logistic"])
+    truths = np.array([survey.truth(number) for number in range(len(found) + TRUTHS)])
+    if way is _noisy_wins:
+        truths = np.array([survey.true_shares(each) for each in truths])
+    accuracy = mean_accuracy(found, SCALE_OF_LINK["logistic"])
+    wanted, further = np.split(truths, [len(found)])
+    if survey.meetings is not None and way is _noisy_wins:  # wins say how often an item was shown
+        return accuracy
+    return with_crossed(accuracy, np.array(released), wanted, further, config.top_k)
 
 
 def _clipped(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Floats:

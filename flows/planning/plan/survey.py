@@ -9,14 +9,16 @@ Check by the plan's formula whether a job can learn anything, before it is paid 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hushrank.estimation.common.estimate import rms_error
+from hushrank.estimation.common.estimate import mean_ranks, rms_error
 from hushrank.estimation.common.links import link_named
+from hushrank.estimation.common.pair_separation import ranks_one_at_a_time
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.privacy import usual_delta
@@ -25,6 +27,7 @@ from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.methods.base import Calibrated, Choice, PlannedMethod
 from hushrank.flows.methods.registry import METHODS, check_job
+from hushrank.flows.planning.plan.crossed import TRUTHS, Replicate, with_crossed
 from hushrank.flows.planning.plan.world import (
     MOST_SIMULATED,
     Accuracy,
@@ -46,8 +49,8 @@ EPSILON, ITEMS, DESIGN = "privacy.epsilon", "items", "input.design"
 # Most answers of a person that are simulated, if nothing bounds them.
 OWN_EPSILONS = frozenset({"epsilon_table", "epsilon_range", "epsilon_levels"})
 USUAL_ANSWERS = {"comparisons": 10, "responses": 10, "rankings": 1}
-WORK = 1_500_000  # numbers in the simulated matrices of one setting
-FEWEST, MOST = 12, 120  # fewest and most replicates
+WORK = 400  # items of all replicates of one setting together
+FEWEST, MOST = 12, 24  # fewest and most replicates
 LEAST_EPSILON, LARGEST_EPSILON = 0.01, 100.0
 MANY = 2.0**20  # times as many people: noise on counts is then nothing
 NO_FLIPS = 300.0  # epsilon of an answer at which none is flipped
@@ -159,8 +162,9 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
             )
     mechanism = method.calibrate(tried)
     replicates = range(repetitions(survey, world))
-    found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
-    return mean_accuracy([measured for _, measured in found], found[0][0])
+    with ranks_one_at_a_time():
+        found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
+    return _summary(found, tried, method, survey)
 
 
 def _parts_to_use(config: SurveyConfig, setting: Setting, world: World) -> ErrorParts | None:
@@ -305,13 +309,32 @@ def noise_bits(survey: PlannedSurvey, replicate: int) -> RandomBits:
     return seeded_bits(survey.seed * 1_000_003 + replicate)
 
 
+def _summary(
+    replicates: Sequence[Replicate],
+    config: SurveyConfig,
+    method: PlannedMethod[Any],
+    survey: PlannedSurvey,
+) -> Accuracy:
+    """Means over replicates; how often the best come first, by `crossed_shares` where it can."""
+    accuracy = mean_accuracy([each.found for each in replicates], replicates[0].scale)
+    if not all(each.in_order for each in replicates):
+        return accuracy
+    further, number = np.empty((0, survey.n_items)), len(replicates)
+    if method.estimand(config, survey, truth := survey.truth_of_all(0)) is truth:
+        further = np.array([survey.truth_of_all(number + each) for each in range(TRUTHS)])
+    scores, wanted = (
+        np.array([getattr(each, name) for each in replicates]) for name in ("scores", "wanted")
+    )
+    return with_crossed(accuracy, scores, wanted, further, config.top_k)
+
+
 def _one(
     config: SurveyConfig,
     method: PlannedMethod[Any],
     mechanism: Mechanism,
     survey: PlannedSurvey,
     replicate: int,
-) -> tuple[Scale, dict[str, float]]:
+) -> Replicate:
     try:
         exact = method.simulated(config, survey, replicate)
     except ValueError as error:
@@ -324,13 +347,17 @@ def _one(
             f"plan: {config.method} fails at epsilon {config.privacy.epsilon:g}: {error}"
         ) from None
     truth = survey.truth_of_all(replicate)
-    found = measured(conclusion.estimate, truth, config.top_k)
+    estimate = conclusion.estimate
+    found = measured(estimate, truth, config.top_k)
     if conclusion.scale is Scale.PLACE:  # this scale lists the best items and nothing else
         found |= dict.fromkeys(("order", "width"), math.nan)
         wanted = np.full(len(truth), math.nan)
     else:
         wanted = method.estimand(config, survey, truth)
-    return conclusion.scale, found | score_errors(conclusion.estimate.scores, wanted)
+    found |= score_errors(estimate.scores, wanted)
+    in_order = np.array_equal(mean_ranks(estimate.scores), estimate.rank)
+    in_order = in_order and bool(np.isfinite(wanted).all() and np.ptp(estimate.scores) > 0)
+    return Replicate(conclusion.scale, found, estimate.scores, wanted, in_order)
 
 
 def planned_method(config: SurveyConfig) -> PlannedMethod[Any]:
@@ -382,8 +409,8 @@ def _distinct(config: SurveyConfig) -> bool:
 
 
 def _runs(survey: PlannedSurvey) -> int:
-    """Number of replicates: many of small surveys, few of large ones."""
-    return max(FEWEST, min(MOST, WORK // survey.n_items**2))
+    """Number of replicates: more of small surveys, fewer of large ones."""
+    return max(FEWEST, min(MOST, WORK // survey.n_items))
 
 
 def _refuse_what_cannot_be_planned(path: Path, config: SurveyConfig) -> None:

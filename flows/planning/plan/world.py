@@ -4,6 +4,9 @@ Everything here is simulated or public. Exposures may be public numbers, such as
 was shown; they must not be counted in the answers.
 
 Accuracy of a planned release: its measures over replicates, and targets for them.
+
+References:
+    [T77] Tukey. Exploratory data analysis. 1977. §2D, values "far out".
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ MOST_ZIPF = 5.0
 MOST_SPREAD = 1_000
 TIES = 0.25  # share of comparisons between equal items that tie
 ALIKE = 1.1  # appearances that differ by a smaller factor are called equal
+BEST = 3  # items that are called the best, where the job does not say how many
 MOST_SIMULATED = 150  # items up to which every survey is simulated and ranked
 
 
@@ -218,6 +222,8 @@ def design_text(world: World, survey: PlannedSurvey) -> str:
 
 SHARES, ERRORS = ("top", "best", "order"), ("error", "largest", "width")
 MEASURES = (*SHARES, *ERRORS, "equal", "largest_equal", "informative")
+BOUNDED = ("error", "largest", "equal", "largest_equal")
+FAR_OUT = 3.0  # distances of the quartiles beyond the upper one: larger errors are far out [T77]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,8 +274,16 @@ class Target:
 
 
 def mean_accuracy(found: Sequence[Mapping[str, float]], scale: Scale) -> Accuracy:
-    """Compute means and their standard errors over replicates, each of which has all `MEASURES`."""
+    """Compute means and their standard errors over replicates, each of which has all `MEASURES`.
+
+    Now and then noise leaves an item without a loss, and its score is so far off that this one
+    survey would decide the mean error. So errors far out [T77] count as no larger than the limit.
+    """
     table = np.array([[measured[name] for name in MEASURES] for measured in found])
+    low, high = np.quantile(table, (0.25, 0.75), axis=0)
+    limits = np.where(high > low, high + FAR_OUT * (high - low), np.inf)
+    limits[[name not in BOUNDED for name in MEASURES]] = np.inf
+    table = np.minimum(table, limits)
     errors = table.std(axis=0, ddof=1) / math.sqrt(len(table))
     return Accuracy(
         **dict(zip(MEASURES, table.mean(axis=0).tolist(), strict=True)),
@@ -280,7 +294,7 @@ def mean_accuracy(found: Sequence[Mapping[str, float]], scale: Scale) -> Accurac
 
 def measured(estimate: Estimate, truth: Floats, n_top: int | None) -> dict[str, float]:
     """Measure the order and the ranks of an estimate; see `scores_measured` for `n_top`."""
-    k = min(n_top or 3, len(truth) - 1)
+    k = min(n_top or BEST, len(truth) - 1)
     return {
         "top": float(estimate.order[0] == truth.argmax()),
         "best": 1 - top_k_distance(-estimate.rank, truth, k),

@@ -16,6 +16,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import pyarrow as pa
+
 from hushrank.flows.planning.propose.names import (
     Row,
     choose,
@@ -28,6 +30,12 @@ from hushrank.flows.planning.propose.names import (
     words_of,
 )
 from hushrank.transforms.common.schema import GroupSets
+from hushrank.transforms.common.written_lists import (
+    SEPARATOR,
+    are_lists,
+    are_surely_lists,
+    elements_of,
+)
 
 _PEOPLE = (
     "user|username|enduser|person|people|student|stud|pupil|learner|participant|respondent"
@@ -235,7 +243,8 @@ def overlapping_columns(
     The arguments are those of `group_column`.
 
     Returns:
-        The first column of lists of short texts; else all columns of true and false; else None.
+        The first column of lists of short texts, also of lists that are written into texts; else
+        all columns of true and false; else None.
     """
     free = [column for column in columns if column not in taken]
     for column in free:
@@ -244,6 +253,11 @@ def overlapping_columns(
         listed = bool(named) and all(isinstance(value, list) for value in lists)
         if listed and all(isinstance(e, str) and len(e) <= MOST_CHARACTERS for e in named):
             return GroupSets(column=column)
+        if (texts := sorted(texts_of(rows, column))) and are_surely_lists(pa.array(texts)).any():
+            elements = elements_of(pa.array(texts)).flatten().to_pylist()
+            short = all(len(each) <= MOST_CHARACTERS for each in elements)
+            if short and are_lists(pa.array(texts)).all():
+                return GroupSets(column=column, separator=SEPARATOR)
     flags = tuple(column for column in free if _are_flags(column, rows))
     return GroupSets(flags=flags) if flags else None
 
@@ -288,6 +302,8 @@ def _overlapping_lines(found: GroupSets) -> Iterator[str]:
     else:
         yield line("#   column", scalar(found.column))
         yield choose("#   values", "all public groups to rank, for example [coding, hard]")
+    if found.separator is not None:
+        yield line("#   separator", scalar(found.separator), "cells are lists that a text holds")
     yield choose("#   most", "the most groups in which an answer counts; noise grows with it")
     yield line("#   others", "whole", "an answer of no listed group counts in the whole")
     yield ""

@@ -60,6 +60,7 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.ranking_sensitivity import Part as RankingPart
 from hushrank.privacy.stream import Stream, encoded_night, released_night
+from hushrank.privacy.stream_encoder import SquareTerms
 from hushrank.privacy.units import Adjacency, Query, Unit
 from hushrank.transforms.responses.answer_sheets import Missing
 from hushrank.transforms.streams.released_files import draw_night, recent_cells
@@ -231,6 +232,7 @@ def _times(small: SurveyConfig, calibrated: Calibrated) -> int:
 NAME = "audit"
 Recent = tuple[NDArray[np.int64], ...]  # counts of a night and those before it that it is made of
 PEOPLE = ("wins on one pair", "losses on one pair", "wins on pairs of one item", NOBODY)
+OF_SQUARES = "losses on pairs of one item"  # where a night of many rows moves the most
 
 
 @dataclass(frozen=True)
@@ -283,7 +285,9 @@ def stream_parts(config: SurveyConfig, folder: Path, reduce: Reduce) -> list[Par
     mechanism = calibrated.mechanism
     if not isinstance(mechanism, CountMechanism) or mechanism.stream is None:
         raise ValueError("the job is no stream")
-    people = [each for each in comparers(small, items_of(config)) if each.does in PEOPLE]
+    squares = isinstance(mechanism.stream.terms, SquareTerms)
+    wanted = (*PEOPLE, OF_SQUARES) if squares else PEOPLE
+    people = [each for each in comparers(small, items_of(config)) if each.does in wanted]
     found: list[tuple[Recent, ...]] = []
     for person in people:
         place = folder / f"stream-{len(found)}"

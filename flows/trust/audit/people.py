@@ -36,7 +36,7 @@ from hushrank.flows.methods.registry import METHODS, calibrate, check_job
 from hushrank.flows.statement.rankings import RankingCountMechanism
 from hushrank.flows.trust.audit.result import Draws
 from hushrank.privacy.audit import Rows, Statistic
-from hushrank.privacy.stream_encoder import RowTerms
+from hushrank.privacy.stream_encoder import RowTerms, SquareTerms
 from hushrank.privacy.units import Adjacency, NoiseKind, Query, Unit
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.responses.answer_sheets import Missing
@@ -46,6 +46,7 @@ GROUP, WEIGHT, FEATURE = "group", "weight", "feature_{}"
 MOST_GROUPS, MOST_NIGHTS = 2, 8
 SEPARATOR = "|"
 MOST_METERED = 2  # rows of a person on one pair that fit into so few nights
+MOST_SQUARES = 12  # of nights that fit, each of 2 or 3 rows
 FIRST_NIGHT = date(2026, 1, 1)
 _KEPT = {"name", "privacy", "model", "spectral", "top_k", "groups"}
 _OF_SOURCES = ("epsilon_range", "epsilon_levels", "epsilon_table", "already_private")
@@ -182,6 +183,9 @@ def _short_stream(stream: StreamConfig) -> dict[str, Any]:
     if isinstance(stream.terms, RowTerms):
         rows = min(stream.terms.rows, MOST_METERED)
         content["participation"] = {"rows": rows, "pair_gap": gap, "burst": rows}
+    elif isinstance(stream.terms, SquareTerms):
+        squares = min(stream.terms.squares, MOST_SQUARES)
+        content["participation"] = {"squares": squares, "gap": gap, "burst": squares}
     else:
         content.pop("participation", None)
         most = min(stream.terms.participations, -(-nights // gap))
@@ -343,12 +347,12 @@ def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
 
 
 def _in_groups(config: SurveyConfig, people: list[Person]) -> list[Person]:
-    """These people in each of the first two groups; as they are where there are none."""
-    if config.groups is None:
+    """These people with each of the two cells of groups; as they are where there are no groups."""
+    if (cells := _cells(config)) is None:
         return people
     return [
-        Person(f"{each.does}, in group {number}", {**each.rows, GROUP: np.full(n, name)})
-        for number, name in enumerate(config.groups.values[:2], 1)
+        Person(f"{each.does}, in group {number}", {**each.rows, GROUP: np.full(n, cell)})
+        for number, cell in enumerate(dict.fromkeys(cells), 1)
         for each in people
         for n in [len(next(iter(each.rows.values())))]
     ]

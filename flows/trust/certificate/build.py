@@ -35,7 +35,7 @@ from hushrank.flows.methods.formulas import noise_of_names, sides_of
 from hushrank.flows.release.archive import CERTIFICATE, SIGNATURE, Contents
 from hushrank.flows.release.provenance import AuditedPair, Software
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.stream import MeteredRows
+from hushrank.flows.release.stream import MeteredRows, MeteredSquares
 from hushrank.flows.trust.certificate.model import (
     Bounds,
     Budget,
@@ -44,6 +44,7 @@ from hushrank.flows.trust.certificate.model import (
     Guarantee,
     LedgerPart,
     Metered,
+    MeteredBySquares,
     Nights,
     Position,
     PublicFact,
@@ -286,12 +287,15 @@ def domain_of(config: SurveyConfig, release: Release) -> Domain:
     )
 
 
-def _metered(told: MeteredRows | None) -> Metered | None:
-    """Terms that count rows, with exact numbers; None: nights are counted."""
+def _metered(
+    told: MeteredRows | MeteredSquares | None,
+) -> Metered | MeteredBySquares | None:
+    """Terms that count rows or squares, with exact numbers; None: nights are counted."""
     if told is None:
         return None
     refill = None if told.refill is None else str(Fraction(str(told.refill)))  # of its decimals
-    return Metered(rows=told.rows, pair_gap=told.pair_gap, burst=told.burst, refill=refill)
+    form = Metered if isinstance(told, MeteredRows) else MeteredBySquares
+    return form.model_validate({**told.model_dump(), "refill": refill})
 
 
 def rows_of(config: SurveyConfig) -> Rows:

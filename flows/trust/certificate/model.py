@@ -126,6 +126,24 @@ class Metered(Part):
     refill: Rational | None = None
 
 
+class MeteredBySquares(Part):
+    """Terms of a stream that counts squares of a person's numbers of rows.
+
+    Attributes:
+        squares: allowance of one person for all nights together; a night on which l rows of the
+            person count takes l^2 + l from it.
+        gap: the least distance between two nights on which rows of a person count.
+        burst: the part of the allowance that there is on the first night; it grows evenly from it
+            to `squares` on the last night, or by `refill` a night.
+        refill: amount by which the allowance grows a night, up to `squares`; null: evenly.
+    """
+
+    squares: Count
+    gap: Count
+    burst: Count
+    refill: Rational | None = None
+
+
 class Nights(Part):
     """The nights of the stream that one guarantee covers together.
 
@@ -133,9 +151,10 @@ class Nights(Part):
         stream: id of the stream.
         night: number of this night, from 1.
         nights: number of nights of the stream.
-        participations: the most nights on which one person's rows count; null: rows are counted.
-        gap: the least distance between two of them; null: rows are counted.
-        participation: terms that count rows; null: nights are counted.
+        participations: the most nights on which one person's rows count; null: rows or squares are
+            counted.
+        gap: the least distance between two of them; null: as above.
+        participation: terms that count rows or squares; null: nights are counted.
         window: number of nights that a release shows; null: all nights so far.
     """
 
@@ -144,7 +163,7 @@ class Nights(Part):
     nights: Count
     participations: Count | None
     gap: Count | None
-    participation: Metered | None = None
+    participation: Metered | MeteredBySquares | None = None
     window: Count | None
 
 

@@ -47,6 +47,20 @@ def test_an_endless_stream_shares_its_error_by_years():
     assert normal == pytest.approx(3.93, abs=0.01)  # a stream of one year: 3.81
 
 
+@pytest.mark.parametrize("sampling", [0.0, 0.5])
+def test_three_years_of_an_endless_stream_have_a_false_alarm_as_rarely(sampling):
+    """Over the borders of years, which windows cross; with 5 % a year more would be seen."""
+    terms = Terms(nights=ENDLESS, participations=14, gap=28)
+    errors = errors_of_nights(sampling, 28, terms, 3 * NIGHTS)
+    worst = np.ptp(errors, axis=2) / math.sqrt(2)
+    number = range(1, 3 * NIGHTS + 1)
+    q = [all_nights_quantile(ENDLESS, PAIRS, normal=True, number=each) for each in number]
+    assert (np.diff(q) > 0).nonzero()[0].tolist() == [NIGHTS - 1, 2 * NIGHTS - 1]
+    assert (worst > np.array(q)).any(axis=1).sum() <= TOO_MANY
+    whole = all_nights_quantile(NIGHTS, PAIRS, normal=True)  # 5 % in each year
+    assert (worst > whole).any(axis=1).sum() > TOO_MANY
+
+
 @pytest.mark.parametrize(("pairs", "expected"), [(1, 3.81), (9, 4.33), (45, 4.67)])
 def test_quantiles_of_a_year_are_those_of_bonferroni(pairs, expected):
     assert all_nights_quantile(365, pairs, normal=True) == pytest.approx(expected, abs=0.006)
@@ -81,20 +95,25 @@ def largest_errors(sampling: float, window: int | None = 28) -> np.ndarray:
     All items are equally good, so every order is false. `sampling`: share of the variance of a
     shown count that comes from who answered what.
     """
-    stream = stream_of(PARAMS, Sensitivity(1, 1), TERMS, Workload(window))
+    errors = errors_of_nights(sampling, window, TERMS, NIGHTS)
+    return np.ptp(errors, axis=2).max(axis=1) / math.sqrt(2)  # deviation of a difference: sqrt(2)
+
+
+def errors_of_nights(sampling: float, window: int | None, terms: Terms, nights: int) -> np.ndarray:
+    """Error of each item on each night in standard errors, shape (YEARS, nights, ITEMS)."""
+    stream = stream_of(PARAMS, Sensitivity(1, 1), terms, Workload(window))
     rng = np.random.default_rng()
-    size = 1 << 10
-    noise, kernel = rng.normal(size=(YEARS, NIGHTS, ITEMS)), stream.kernel
-    answers, ones = rng.normal(size=(YEARS, NIGHTS, ITEMS)), Workload(window).column(NIGHTS)
+    size = 1 << (2 * nights).bit_length()
+    noise, kernel = rng.normal(size=(YEARS, nights, ITEMS)), stream.kernel[:nights]
+    answers, ones = rng.normal(size=(YEARS, nights, ITEMS)), Workload(window).column(nights)
 
     def shown(each: np.ndarray, by: np.ndarray) -> np.ndarray:
         spectra = np.fft.rfft(each, size, axis=1) * np.fft.rfft(by, size)[:, np.newaxis]
-        sums = np.fft.irfft(spectra, size, axis=1)[:, :NIGHTS]
+        sums = np.fft.irfft(spectra, size, axis=1)[:, :nights]
         return sums / np.sqrt(np.cumsum(by**2))[:, np.newaxis]
 
     errors = math.sqrt(1 - sampling) * shown(noise, kernel)
-    errors += math.sqrt(sampling) * shown(answers, ones)
-    return np.ptp(errors, axis=2).max(axis=1) / math.sqrt(2)  # deviation of a difference: sqrt(2)
+    return errors + math.sqrt(sampling) * shown(answers, ones)
 
 
 @pytest.mark.parametrize("sampling", [0.0, 0.5, 1.0])

@@ -14,6 +14,7 @@ from scipy.stats import rankdata
 
 from hushrank.estimation.common.estimate import Estimate, mean_ranks, top_k
 from hushrank.estimation.common.matrices import WinCounts
+from hushrank.estimation.common.pair_separation import rank_probabilities
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.randomness import seeded_bits
@@ -104,6 +105,20 @@ def test_counts_beyond_what_is_possible_give_scores_within_bounds_and_in_order()
     assert found.scores[3] == -0.5
     assert found.scores[1] > found.scores[2]
     assert found.informative
+
+
+def test_a_sure_order_of_cut_scores_lies_apart_by_its_errors():
+    """Two items at 100 %, one of them surely ahead: it is not likely that the other is the best."""
+    found = rank_by_win_counts(released([1000, 300, *[40] * 18]), laplace(5.0))
+    assert found.scores[:2].tolist() == [0.5, 0.5]
+    errors, sure = found.errors, found.at_once
+    assert errors is not None
+    assert sure is not None
+    assert sure.rank_high[0] == 1
+    assert errors.centre[0] - errors.centre[1] > 3 * math.sqrt(errors.covariance[:2].sum())
+    chances = rank_probabilities(errors, 1)
+    assert chances is not None
+    assert chances.best[0] > 0.99
 
 
 def test_a_clear_difference_is_told_and_a_small_one_is_not():

@@ -8,7 +8,7 @@ import pytest
 from hushrank.estimation.common.central_noise import calibrate_pair_counts, release_pair_counts
 from hushrank.estimation.common.links import LAPLACE, LINKS, LOGISTIC, PROBIT
 from hushrank.estimation.common.matrices import PairCounts
-from hushrank.estimation.comparisons.noisy_pairs import fit_noisy_pairs
+from hushrank.estimation.comparisons.noisy_pairs import fit_noisy_pairs, rank_noisy_pairs
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.estimation.fit.solve import minimise
@@ -182,3 +182,14 @@ def test_noise_far_above_the_counts_never_stops_a_logistic_fit():
         wins = exact + np.rint(noise).astype(np.int64) * (1 - np.eye(6, dtype=np.int64))
         fitted = fit_noisy_pairs(PairCounts(wins, confidential=False), law, LOGISTIC)
         assert np.isfinite(fitted.fit.scores).all()
+
+
+@pytest.mark.parametrize("scale", [3e-3, 3e-4, 1e-4, 1e-5])
+def test_noise_of_next_to_nothing_never_stops_a_ranking(scale):
+    """Some fits then leave all numbers; another one ranks what the noise has been spent on."""
+    law = NoiseLaw(NoiseKind.LAPLACE, scale)
+    for seed in range(20):
+        draws = np.random.default_rng(seed)
+        wins = draws.poisson(2.0, (6, 6)) * (1 - np.eye(6, dtype=np.int64))
+        ranked = rank_noisy_pairs(PairCounts(wins, confidential=False), law, LOGISTIC)
+        assert np.isfinite(ranked.estimate.scores).all()

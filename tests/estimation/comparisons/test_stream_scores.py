@@ -17,7 +17,7 @@ from scipy.signal import lfilter
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import link_named
-from hushrank.estimation.common.matrices import PairCounts, WinCounts
+from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
 from hushrank.estimation.common.score_change import (
     Intervals,
     NightTotals,
@@ -27,6 +27,7 @@ from hushrank.estimation.common.score_change import (
     score_change,
     window_totals,
 )
+from hushrank.estimation.comparisons.net_wins import rank_by_win_loss
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.privacy.noise import NoiseLaw
@@ -70,6 +71,7 @@ class World:
     probabilities: np.ndarray
     estimate: Callable[[Shown], Estimate]
     truth: Callable[[np.ndarray], np.ndarray]
+    counted: Callable[[np.ndarray], np.ndarray] = lambda wins: wins  # what is counted of wins
 
     def nights(self, seed: int) -> Iterator[tuple[Shown, Estimate, np.ndarray]]:
         """What is shown from the fourth night on, the scores, and the true ones of the window."""
@@ -77,11 +79,13 @@ class World:
         answers = rng.poisson(ANSWERS, NIGHTS)
         cells = self.probabilities.reshape(NIGHTS, -1)
         wins = np.stack([rng.multinomial(*each) for each in zip(answers, cells, strict=True)])
+        wins = self.counted(wins.reshape(self.probabilities.shape))
+        there = self.counted(self.probabilities) > 0  # no diagonal
         encoded = lfilter(self.stream.encoder.coefficients, [1.0], wins.astype(float), axis=0)
         law = self.stream.law
         draw = rng.normal if law.kind is NoiseKind.GAUSSIAN else rng.laplace
         noisy = np.rint(encoded + draw(0, law.scale, encoded.shape)).astype(np.int64)
-        noisy = noisy.reshape(self.probabilities.shape) * (self.probabilities > 0)  # no diagonal
+        noisy *= there
         for night in range(3, NIGHTS):
             so_far = noisy[: night + 1]
             sums = so_far.reshape(night + 1, -1).sum(axis=1)
@@ -140,6 +144,26 @@ def pair_counts(stream: Stream, n: int = 20) -> World:
     )
 
 
+def win_loss(stream: Stream, n: int = 12) -> World:
+    """Partners drawn by chance, the middle items thrice as often; wins and losses are counted."""
+    scores, link = np.linspace(1.0, -1.0, n), link_named("logistic")
+    often = np.where(np.abs(np.arange(n) - n / 2) < n / 4, 3.0, 1.0)
+    beats = np.outer(often, often) / (1 + np.exp(-np.subtract.outer(scores, scores)))
+    np.fill_diagonal(beats, 0.0)
+
+    def ranked(shown: Shown) -> Estimate:
+        counts = WinLossCounts(shown.counts[0], shown.counts[1], 1, confidential=False)
+        return rank_by_win_loss(counts, shown.law, link)
+
+    return World(
+        stream,
+        np.tile(beats / beats.sum(), (NIGHTS, 1, 1)),
+        ranked,
+        lambda window: scores,
+        lambda wins: np.stack([wins.sum(axis=2), wins.sum(axis=1)], axis=1),
+    )
+
+
 def covered(found: Estimate | ScoreChange, truth: np.ndarray) -> np.ndarray:
     return (found.low <= truth) & (truth <= found.high)
 
@@ -178,6 +202,15 @@ def test_intervals_of_counts_cover_and_false_changes_are_rare(kind):
 def test_intervals_of_pairs_cover_and_false_changes_are_rare(kind, epsilon):
     world = pair_counts(a_stream(kind=kind, epsilon=epsilon))
     check(world, [list(world.nights(seed)) for seed in range(20)], lag=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "epsilon"), [(NoiseKind.GAUSSIAN, 8.0), (NoiseKind.LAPLACE, 16.0)]
+)
+def test_intervals_of_wins_and_losses_cover_and_false_changes_are_rare(kind, epsilon):
+    """Of rarely shown items too, the best and the worst among them."""
+    world = win_loss(a_stream(kind=kind, epsilon=epsilon))
+    check(world, [list(world.nights(seed)) for seed in range(200)], lag=1)
 
 
 def test_taking_shared_nights_for_independent_ones_hides_changes():

@@ -564,7 +564,7 @@ def test_counts_of_rankings(ear: Ear, method: str, adjacency: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["noisy-counts", "noisy-pairs"])
-@pytest.mark.parametrize("where", ["none", "groups", "others"])  # overlapping groups are refused
+@pytest.mark.parametrize("where", WHERE)
 def test_nights_of_a_stream(ear: Ear, method: str, where: str) -> None:
     """All that the nights add noise to is one vector; a person counts on two nights, two apart."""
     n_nights, nights = 4, [(0, 2), (0, 3), (1, 3)]

@@ -18,6 +18,7 @@ from tests.flows.crashes import (
     METERED_NEXT,
     NIGHTLY,
     RESUMING,
+    SQUARES_NEXT,
     STOPPING,
     STREAM_FIRST,
     STREAM_LAST,
@@ -27,6 +28,7 @@ from tests.flows.every_method import VARIANTS
 from tests.foreign_system import foreign_system
 from tests.loaded_process import LoadedProcess, loaded_process
 
+STREAM_NIGHTS = [STREAM_FIRST, STREAM_NEXT, STREAM_LAST, METERED_NEXT, SQUARES_NEXT]
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 STATES = {"none", "cancelled", "reserved", "drawn", "committed"}
 STOPPED_STATES = {"none", "cancelled", "reserved", "stopped"}
@@ -110,9 +112,14 @@ def test_a_night_of_metered_rows_may_be_struck_at_many_operations(struck):
     assert struck([METERED_NEXT], 67).keys() >= {"reserved", "drawn"}
 
 
+@pytest.mark.slow
+def test_a_night_of_squares_may_be_struck_at_many_operations(struck):
+    assert struck([SQUARES_NEXT], 71).keys() >= {"reserved", "drawn"}
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", [STREAM_FIRST, STREAM_NEXT, STREAM_LAST, METERED_NEXT])
+@pytest.mark.parametrize("name", STREAM_NIGHTS)
 def test_a_night_of_a_stream_may_be_struck_at_every_operation(name, struck):
     assert struck([name], 1).keys() == STATES
 

@@ -98,3 +98,72 @@ def test_private_rankings_have_no_groups(wards, command):
     code, printed = command("run", wards.set(privacy=changes, method="borda").config, "--direct")
     assert code == 2
     assert "groups: needs privacy.unit: user" in " ".join(printed.split())
+
+
+TAGS = ["union", "young", "city"]
+SHARED = {"column": "tags", "values": TAGS, "most": 2, "separator": "|", "others": "whole"}
+
+
+@pytest.fixture
+def tagged(survey):  # noqa: F811
+    """120 ballots whose voters are in none, one, two or three groups; unions are for Ada."""
+    sets = ["union", "young|union", "city|young|union", "young", "nobody listed", ""]
+    path = survey.folder / "votes.csv"
+    with path.open("w") as file:
+        file.write("ballot,tags,1st,2nd,3rd\n")
+        for number in range(120):
+            own = sets[number % 6]
+            order = NAMES if "union" in own else ["Bo", "Cleo", "Ada"]
+            file.write(",".join([str(number), own, *order]) + "\n")
+    return survey.set(groups=dict(SHARED), method="kemeny")
+
+
+@pytest.mark.parametrize("method", ["kemeny", "borda", "bradley-terry", "footrule"])
+def test_a_ballot_counts_in_its_groups_and_once_in_the_whole(tagged, command, method):
+    release = ran(tagged, command, method=method)
+    assert release["privacy"]["groups_per_answer"] == 2
+    boards = {each["name"]: each for each in release["groups"]}
+    assert list(boards) == TAGS
+    firsts = [boards[name]["ranking"][0]["item"] for name in TAGS]
+    assert firsts[:2] == ["Ada", "Ada"]  # 60 of the union; 40 of 60 young ones
+    statement = " ".join(release["privacy"]["statement"])
+    assert "Counts are kept for 3 groups, which may overlap, and for all rankings" in statement
+    assert "A ranking counts in 2 of the groups at most and once in the whole" in statement
+    assert "Groups share rankings" in (tagged.output / "report.html").read_text()
+    if method == "kemeny":
+        weight = release["released"]["weights"]["margins"]
+        told = [release, *(boards[name] for name in TAGS)]
+        margins = [np.array(each["released"]["margins"])[0, 1] / weight for each in told]
+        assert margins == [0, 60, 20, 0]  # the city comes third in the list, and counts nowhere
+
+
+@pytest.mark.parametrize("form", ["lists", "flags"])
+def test_lists_and_flags_say_the_same(tagged, command, form):
+    texts = [line.split(",") for line in (tagged.folder / "votes.csv").read_text().splitlines()[1:]]
+    rows = [{"ballot": row[0], "1st": row[2], "2nd": row[3], "3rd": row[4]} for row in texts]
+    for row, (_, own, *_) in zip(rows, texts, strict=True):
+        listed = own.split("|")
+        row |= {"tags": listed} if form == "lists" else {name: name in listed for name in TAGS}
+    (tagged.folder / "votes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    groups = {key: each for key, each in SHARED.items() if key not in ("column", "separator")}
+    groups |= {"column": "tags"} if form == "lists" else {"columns": TAGS}
+    release = ran(tagged, command, input__paths=["votes.jsonl"], groups=groups)
+    weight = release["released"]["weights"]["margins"]
+    told = [release, *release["groups"]]
+    margins = [np.array(each["released"]["margins"])[0, 1] / weight for each in told]
+    assert margins == [0, 60, 20, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"method": "precinct-table"}, "where a ballot is cast in one place"),
+        ({"groups__separator": None}, "tags"),
+        ({"groups__column": "1st"}, "groups.column: 1st is a column of the ranking already"),
+        ({"groups__most": None}, "separator"),
+    ],
+)
+def test_what_does_not_go_with_groups_that_overlap_is_refused(tagged, command, changes, words):
+    code, printed = command("run", tagged.set(**changes).config, "--direct")
+    assert code == 2, printed
+    assert words in " ".join(printed.split())

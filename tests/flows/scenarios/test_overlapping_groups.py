@@ -44,6 +44,8 @@ def votes(seed: int = 0) -> pa.Table:
             "outcome": np.where(won, 1, -1).astype(np.int8),
             "tags": tags,
             "text": ["; ".join([*row, "other"]) for row in tags],
+            "python": [str([*row, "other"]) for row in tags],
+            "json": [json.dumps(row) for row in tags],
             "is_coding": inside[:, 0],
             "is_hard": inside[:, 1],
             "prompt": np.arange(N_ROWS),
@@ -116,6 +118,8 @@ def test_every_group_and_the_whole_are_ranked_and_verified(tagged, command, meth
         ("answers.parquet", {"column": "tags"}),
         ("answers.jsonl", {"column": "tags"}),
         ("answers.csv", {"column": "text", "separator": ";"}),
+        ("answers.csv", {"column": "python", "separator": "[]"}),
+        ("answers.csv", {"column": "json", "separator": "[]"}),
         ("answers.csv", {"columns": ["is_coding", "is_hard"], "values": ["coding", "hard"]}),
         ("answers.jsonl", {"columns": ["is_coding", "is_hard"], "values": ["coding", "hard"]}),
     ],
@@ -256,6 +260,16 @@ def test_init_finds_lists_and_flags_and_names_no_group():
     assert overlapping_columns(columns, rows, ["u"]) == GroupSets(column="tags")
     assert overlapping_columns(columns[2:], rows, []) == GroupSets(flags=("is_hard", "bot"))
     assert overlapping_columns(["u"], rows, []) is None
+    for cells in (["['secret', 'b']", "[]"], ['["secret","b"]', '["b"]'], ["{secret,b}", "{}"]):
+        written = [{"u": "x", "tags": cell} for cell in cells]
+        found = overlapping_columns(["u", "tags"], written, [])
+        assert found == GroupSets(column="tags", separator="[]")
+        text = "\n".join(group_lines(None, found))
+        assert '#   separator: "[]"' in text
+        assert "secret" not in text
+    for cells in (["[deleted]", "en"], ["(not set)"], ["['a', 'b']", "c"]):
+        written = [{"tags": cell} for cell in cells]
+        assert overlapping_columns(["tags"], written, []) is None
     for free, key in ((["tags"], "column: tags"), (["bot", "u"], "columns: [bot]")):
         text = "\n".join(group_lines(None, overlapping_columns(free, rows, [])))
         assert "secret" not in text

@@ -367,6 +367,7 @@ def a_source_twice(forger: Forger) -> None:
 
 
 SHARED = "win-loss, groups that overlap"  # an answer counts in one of them, and in the whole
+SHARED_NIGHTS = "stream of metered rows, groups that overlap, names"  # likewise
 TIES = {
     "model": "davidson",
     "parameter": 0.5,
@@ -414,6 +415,18 @@ FALSIFIED: list[tuple[str, str, Edit, str]] = [
     ("groups of exact numbers", BORDA, groups_of_exact_numbers, "starts from groups = 1"),
     ("more groups of an answer", SHARED, more_groups_of_an_answer, "epsilon 3, more than 2"),
     ("groups called disjoint", SHARED, groups_called_disjoint, "win_loss_sensitivity (16), and"),
+    (
+        "more groups of an answer of nights",
+        SHARED_NIGHTS,
+        more_groups_of_an_answer,
+        "the sensitivity of the matrix",
+    ),
+    (
+        "groups of nights called disjoint",
+        SHARED_NIGHTS,
+        groups_called_disjoint,
+        "noisy is no list of",
+    ),
     ("ties of wins", COUNTS, lambda f: f.tell("ties", TIES), "win-counts have no ties"),
     (
         "effects of wins",

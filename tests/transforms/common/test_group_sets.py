@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.transforms.common.catalogue import Catalogue, Groups
+from hushrank.transforms.common.catalogue import SEVERAL_WRITTEN, Catalogue, Groups
 from hushrank.transforms.common.encode import Comparisons, encode_comparisons
 from hushrank.transforms.common.group_sets import NO_FLAG, first_groups, sets_of
 from hushrank.transforms.common.schema import (
@@ -20,6 +22,7 @@ from hushrank.transforms.common.schema import (
     Ties,
     check_schema,
 )
+from hushrank.transforms.common.written_lists import NO_LIST
 from hushrank.transforms.comparisons.aggregate import PairCountsFn, TieCountsFn, WinCountsFn
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.heavy_users import bound_heavy_users
@@ -59,6 +62,70 @@ def columns(sets: GroupSets) -> ComparisonColumns:
 def test_the_first_groups_in_the_listed_order_count(sets, column) -> None:
     found, rules = sets_of(pa.record_batch({"tags": column}), sets, GROUPS)
     assert (found.tolist(), rules) == (SETS, [])
+
+
+WRITTEN = GroupSets(column="tags", separator="[]")
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [
+            "['hard', 'coding']", "['math', 'hard', 'coding']", "['poetry']", "[]", None,
+            "['math', 'math']",
+        ],
+        ['["hard","coding"]', '["math", "hard", "coding"]', '["poetry"]', "", " [ ] ", '["math"]'],
+        ["[hard, coding]", "{math,hard,coding}", "{poetry}", "{}", "", "(math,)"],
+        ["['hard' 'coding']", "['math'\n 'hard' 'coding']", "[None]", "[]", None, "{'math'}"],
+    ],
+)  # fmt: skip
+def test_lists_that_python_json_and_databases_write_into_texts(cells) -> None:
+    for column in (pa.array(cells), pa.array(cells).dictionary_encode()):
+        found, rules = sets_of(pa.record_batch({"tags": column}), WRITTEN, GROUPS)
+        assert (found.tolist(), rules) == (SETS, [])
+
+
+def test_names_with_commas_quotes_and_other_letters_are_found_in_written_lists() -> None:
+    names = ("a, b", "it's", 'say "x"', "café", "1", "two words")
+    groups = Groups(names, others=True, most=6)
+    every = [[name] for name in names] + [list(names)]
+    wanted = [1 << place for place in range(6)] + [63]
+    for write in (str, json.dumps, partial(json.dumps, ensure_ascii=False)):
+        batch = pa.record_batch({"tags": [write(each) for each in every]})
+        assert sets_of(batch, WRITTEN, groups)[0].tolist() == wanted
+    bare = pa.record_batch({"tags": ["[1, two words, café]"]})
+    assert sets_of(bare, WRITTEN, groups)[0].tolist() == [0b111000]
+
+
+def test_a_text_that_is_no_list_breaks_a_rule_where_lists_are_written() -> None:
+    odd = ["coding", "coding|hard", "['coding'", "[['coding']]", "['coding' + 'hard']", "['a]"]
+    _, [(rule, broken)] = sets_of(pa.record_batch({"tags": [*odd, "['hard']"]}), WRITTEN, GROUPS)
+    assert rule == NO_LIST
+    assert broken.tolist() == [True] * len(odd) + [False]
+
+
+NO_LISTS = ["(not set)", "[deleted]", "{other}", "coding, hard", "[", "", None, "c[1, 2]"]
+LISTED = ["['coding', 'hard']", '["coding"]', "[coding, hard]", "{coding,hard}"]
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_written_list_is_set_aside_where_a_row_has_one_group_or_another_separator(others) -> None:
+    """With others: whole it would count in the whole alone, and nobody would know."""
+    cells = [*NO_LISTS, *LISTED, "coding"]
+    for column in (pa.array(cells), pa.array(cells).dictionary_encode()):
+        codes = Groups(("coding", "hard"), others=others).codes(column).tolist()
+        assert codes == [2 if others else -1] * len(NO_LISTS) + [-2] * len(LISTED) + [0]
+    named = Groups(("['coding', 'hard']", "coding"))
+    assert named.codes(pa.array(["['coding', 'hard']"])).tolist() == [0]
+    rows = {"a": [0] * len(cells), "b": [1] * len(cells), "y": [1] * len(cells), "tags": cells}
+    batch, how = pa.record_batch(rows), (Catalogue.of_count(3), None)
+    apart = replace(columns(LISTS), sets=None, group="tags")
+    for asked, most in ((apart, None), (columns(GroupSets(column="tags", separator="|")), 2)):
+        groups = Groups(("coding", "hard"), others=others, most=most)
+        found = encode_comparisons(batch, asked, *how, groups=groups)
+        told = Counter(found.rejects["reason"].to_pylist())
+        assert told[SEVERAL_WRITTEN] == len(LISTED)
+        assert told.total() == len(LISTED) + (0 if others else len(NO_LISTS))
 
 
 @pytest.mark.parametrize(

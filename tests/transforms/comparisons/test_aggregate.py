@@ -18,6 +18,7 @@ from hushrank.transforms.comparisons.aggregate import (
     TallyFn,
     TieCountsFn,
     WinCountsFn,
+    WinLossCountsFn,
     add_outcomes,
     add_pairs,
     add_wins,
@@ -73,7 +74,9 @@ def test_pairs_of_many_items_are_not_numbered_in_32_bits(monkeypatch):
     assert cells == [7 * n_items + n_items - 1]
 
 
-COMBINERS = [make(N_ITEMS, ties) for make in (WinCountsFn, PairCountsFn) for ties in TIES]
+COMBINERS = [
+    make(N_ITEMS, ties) for make in (WinCountsFn, WinLossCountsFn, PairCountsFn) for ties in TIES
+]
 
 
 def accumulated(combine, parts):
@@ -140,6 +143,25 @@ def test_sparse_pair_counts_are_the_dense_ones_however_they_are_merged(log, ties
     merged = sparse.extract_output(sparse.merge_accumulators([parts[1], parts[0]]))
     whole = dense.extract_output(dense.add_input(dense.create_accumulator(), log))
     assert (merged.matrix(N_ITEMS).toarray() == whole).all()
+
+
+@given(comparisons(), st.sampled_from(TIES))
+def test_wins_and_losses_are_the_sums_of_pairs(rows, ties):
+    counts = WinLossCountsFn(N_ITEMS, ties)
+    found = counts.add_input(counts.create_accumulator(), rows)
+    pairs = counted_by_hand(rows, ties)
+    np.testing.assert_array_equal(found, [pairs.sum(axis=1), pairs.sum(axis=0)])
+
+
+def test_wins_and_losses_of_a_group_are_counted_in_that_group():
+    items = np.array([0, 3, 1]), np.array([1, 2, 0])
+    rows = Comparisons(*items, np.array([1, 0, -1], np.int8), group=np.array([1, 0, 1], np.int32))
+    counts = WinLossCountsFn(N_ITEMS, Ties.SPLIT, 2)
+    found = counts.add_input(counts.create_accumulator(), rows)
+    assert found.shape == (2, 2, N_ITEMS)
+    assert {tuple(place): int(found[tuple(place)]) for place in np.argwhere(found)} == {
+        (1, 0, 0): 4, (1, 1, 1): 4, (0, 0, 2): 1, (0, 0, 3): 1, (0, 1, 2): 1, (0, 1, 3): 1,
+    }  # fmt: skip
 
 
 @given(comparisons(), st.integers(0, 12))

@@ -182,6 +182,7 @@ function showHead() {
     make("h2", { tabindex: "-1" }, `${head.file}: what it was taken for, and why`),
     make("ul", {}, ...head.summary.map((line) => make("li", {}, line))),
     make("label", { class: "field" }, make("span", {}, "Rows are"), kinds), note,
+    make("ul", { class: "quiet" }, ...head.kinds.map((each) => make("li", {}, RESULTS[each.answer]))),
     ...(head.columns.length ? [roleTable(head, again), head.rows ? null : confirmRows()] : []).filter(Boolean),
     actions(next),
   );
@@ -192,6 +193,12 @@ const KINDS = {
   comparisons: "comparisons: two items, and which of them won",
   responses: "answers to a test, right or wrong",
   rankings: "rankings of several items",
+};
+
+const RESULTS = {
+  comparisons: "Of comparisons, items are ranked by how often they win, and against whom where that differs.",
+  responses: "Of answers to a test, its items are ranked by difficulty, the hardest first.",
+  rankings: "Of rankings, items are ranked by the places that people gave them, or as an election counts votes.",
 };
 
 function roleTable(head, again) {
@@ -264,6 +271,9 @@ function fieldOf(question) {
   return question.key.startsWith("items") ? itemsField(question, known) : textField(question, known);
 }
 
+// A choice in plain words: clauses that name a key are for those who write the file by hand.
+const plain = (when) => sentence(when.replace(/^\((.*)\)$/, "$1").replace(/[;,] [^;,]*\b(input|privacy|model|items)\.[a-z_]+[^;]*/g, ""));
+
 function menuField(question, known) {
   const select = make("select", {}, make("option", { value: "" }, "choose a column"),
     ...question.columns.map((each) => make("option", { value: each, selected: each === known }, each)));
@@ -274,8 +284,8 @@ function choiceField(question, known) {
   const written = make("input", { type: "text", "aria-label": "Another answer", value: question.choices.some((each) => each.answer === known) ? "" : known });
   const options = question.choices.map((each) => make("label", { class: "choice" },
     make("input", { type: "radio", name: "choice", value: each.answer, checked: each.answer === known, change: () => { written.value = ""; } }),
-    make("span", {}, make("strong", {}, each.answer), make("span", {}, each.when.replace(/^\((.*)\)$/, "$1")),
-      each.does ? make("span", { class: "quiet" }, each.does) : null)));
+    make("span", {}, make("strong", {}, plain(each.when) || each.answer), each.does ? make("span", {}, each.does) : null,
+      make("span", { class: "quiet" }, "In the job's file: ", make("code", {}, each.answer)))));
   const element = make("fieldset", {}, make("legend", {}, "Choose one"), ...options);
   written.addEventListener("input", () => { element.querySelectorAll("input[type=radio]").forEach((each) => { each.checked = false; }); });
   if (question.open) element.append(make("label", { class: "field" }, make("span", {}, "or write another answer"), written));
@@ -415,7 +425,7 @@ async function visitBudget() {
     make("label", { class: "field", for: "epsilon" }, make("span", {}, "Epsilon: ", epsilonText), slider),
     found.answers === null ? null : make("label", { class: "field", for: "bound" }, make("span", {}, "Answers of one person that count at most: ", boundText), bound, make("span", { class: "quiet" }, "From how the survey was made, never from the answers. More need more noise.")),
     make("h2", {}, "What this would give"),
-    make("p", { class: "quiet" }, "First by a formula; after some seconds from simulated surveys. No answer is read."),
+    make("p", { class: "quiet" }, "First by a formula, then from simulated surveys. No answer is read."),
     make("div", { class: "beside", "aria-live": "polite" }, says, picture), cost, actions(save), checked);
   predict();
 }

@@ -29,7 +29,6 @@ def each_survey_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
         simulated = pickle.dumps((config, *others))
         if simulated not in kept:
             kept[simulated] = anew(config, method, *others)
-        scale, found = kept[simulated]
-        return scale, dict(found)
+        return kept[simulated]
 
     monkeypatch.setattr(planned_surveys, "_one", one)

@@ -226,6 +226,15 @@ def test_items_that_are_called_equal_are_in_half_the_right_order(arena):
     assert found.error == found.equal
 
 
+def test_methods_without_groups_are_not_tried_where_there_are_groups(arena, command):
+    """`perturbed-mle` ranks groups only beside covariates."""
+    arena.set(groups={"column": "language", "values": ["de", "fr"]})
+    printed = plan(command, arena, "--people", 200)
+    methods = printed.split("Methods at epsilon")[1].split("Take ")[0]
+    assert "win-loss" in methods
+    assert "perturbed-mle" not in methods
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(160.3, "160"), (12.34, "12"), (1.234, "1.2"), (2.0, "2"), (0.0567, "0.057"), (0.0, "0"),

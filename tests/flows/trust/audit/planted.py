@@ -39,8 +39,13 @@ from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.ranking_sensitivity import Part as Counted
 from hushrank.privacy.sensitivity import Sensitivity, win_counts_sensitivity
 from hushrank.privacy.stream import stream_of
-from hushrank.privacy.stream_encoder import Terms
+from hushrank.privacy.stream_encoder import RowTerms, Terms
 from hushrank.privacy.units import Adjacency, PrivacyParams, Query
+from hushrank.transforms.common.sorting import Mask
+from hushrank.transforms.streams.people_files import Owners, People
+from hushrank.transforms.streams.recent_pairs import Pairs
+from hushrank.transforms.streams.row_meter import RowMeter
+from hushrank.transforms.streams.square_meter import SquareMeter
 
 Settings = dict[str, Any]
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -61,6 +66,7 @@ METERED: Settings = {
     "nights": 6, "participation": {"rows": 2, "pair_gap": 3}, "show": "cumulative",
     "first": "2026-01-01",
 }  # fmt: skip
+SQUARES: Settings = {**METERED, "participation": {"squares": 12, "gap": 3, "burst": 12}}
 STREAM: Settings = {
     "nights": 365, "participations": 14, "gap": 28, "show": {"window": 28}, "first": "2026-12-01"
 }  # fmt: skip
@@ -176,6 +182,18 @@ JOBS: dict[str, Settings] = {
     "kemeny": job(RANKED, TRUSTED, "kemeny"),
     "bradley-terry": job(RANKED, {**TRUSTED, "noise": "gaussian", "delta": 1e-6}, "bradley-terry"),
     "footrule": job(RANKED, TRUSTED, "footrule"),
+    "kemeny, groups that overlap": job(
+        {**RANKED, "layout": "list", "columns": {"user": "user"}, "unlisted": "below"},
+        {**TRUSTED, "noise": "gaussian", "delta": 1e-6},
+        "kemeny",
+        groups=OVERLAPPING,
+    ),
+    "footrule, groups that overlap": job(
+        {**RANKED, "layout": "list", "columns": {"user": "user"}},
+        {**TRUSTED, "adjacency": "add-remove"},
+        "footrule",
+        groups={**OVERLAPPING, "others": "whole"},
+    ),
     "borda, groups": job(
         {**RANKED, "layout": "list", "columns": {"user": "user"}},
         TRUSTED,
@@ -205,6 +223,32 @@ JOBS: dict[str, Settings] = {
         GAUSSIAN,
         "noisy-pairs",
         schedule={"stream": METERED},
+    ),
+    "stream, squares": job(
+        {**COMPARED, "paths": ["rows-{date}.csv"]},
+        GAUSSIAN,
+        "win-loss",
+        schedule={"stream": SQUARES},
+    ),
+    "stream, squares, one row a night": job(
+        {**COMPARED, "paths": ["rows-{date}.csv"]},
+        {**GAUSSIAN, "max_contributions": 1},
+        "win-loss",
+        schedule={"stream": SQUARES},
+    ),
+    "stream, groups that overlap": job(
+        {**COMPARED, "paths": ["rows-{date}.csv"]},
+        GAUSSIAN,
+        "noisy-counts",
+        schedule={"stream": STREAM},
+        groups=OVERLAPPING,
+    ),
+    "stream, metered rows, groups that overlap": job(
+        {**COMPARED, "paths": ["rows-{date}.csv"]},
+        GAUSSIAN,
+        "noisy-pairs",
+        schedule={"stream": METERED},
+        groups=OVERLAPPING,
     ),
     "debiased-rr": job(TIED, {**LOCAL, "budget": "per_user"}, "debiased-rr"),
     "debiased-rr, one answer": job(TIED, LOCAL, "debiased-rr"),
@@ -348,6 +392,20 @@ def all_groups_count(patch: pytest.MonkeyPatch) -> None:
         return replace(found, groups=replace(found.groups, most=len(found.groups.names)))
 
     patch.setattr(CountedMethod, "reduction", wrong)
+
+
+def all_groups_of_rankings_count(patch: pytest.MonkeyPatch) -> None:
+    """A ranking counts in all of its groups, whatever their number."""
+    counting = trusted_rankings.counting_job
+
+    def wrong(*args: Any) -> Any:
+        found = counting(*args)
+        sets = found.columns.features
+        groups = replace(sets.groups, most=len(sets.groups.names))
+        columns = replace(found.columns, features=replace(sets, groups=groups))
+        return replace(found, columns=columns)
+
+    patch.setattr(trusted_rankings, "counting_job", wrong)
 
 
 def one_level_is_charged(patch: pytest.MonkeyPatch) -> None:
@@ -534,6 +592,38 @@ def other_meter(**changes: int) -> Plant:
     return lambda patch: patch.setattr(central, "NightOfStream", wrong)
 
 
+def gap_of_pairs(patch: pytest.MonkeyPatch) -> None:
+    """Nights of other pairs follow each other, though they move the cells of the same items."""
+
+    def wrong(meter: SquareMeter, owners: Owners, pairs: Pairs) -> Mask:
+        right = RowMeter(meter.before, meter.night, _as_rows(meter))
+        return right.apart(owners, pairs)
+
+    def remembered(meter: SquareMeter, owners: Owners, pairs: Pairs) -> People:
+        after = RowMeter(meter.before, meter.night, _as_rows(meter)).with_rows(owners, pairs)
+        return replace(after, times=with_rows(meter, owners, pairs).times)
+
+    with_rows = SquareMeter.with_rows
+    patch.setattr(SquareMeter, "apart", wrong)
+    patch.setattr(SquareMeter, "with_rows", remembered)
+
+
+def _as_rows(meter: SquareMeter) -> RowTerms:
+    terms = meter.terms
+    return RowTerms(nights=terms.nights, gap=terms.gap, rows=999, burst=999)
+
+
+def forgotten_squares(patch: pytest.MonkeyPatch) -> None:
+    """A person has the whole allowance on each night that counts."""
+
+    def wrong(meter: SquareMeter, owners: Owners, pairs: Pairs) -> People:
+        after = with_rows(meter, owners, pairs)
+        return replace(after, times=np.minimum(after.times, 0).astype(np.uint16))
+
+    with_rows = SquareMeter.with_rows
+    patch.setattr(SquareMeter, "with_rows", wrong)
+
+
 def nights_share_noise(patch: pytest.MonkeyPatch) -> None:
     """Noise of the first night on all nights."""
     kept: list[Any] = []
@@ -637,6 +727,22 @@ BUGS: dict[str, Bug] = {
     "overlap without the whole": Bug("pairs, groups that overlap", overlap_without_the_whole),
     "twice in the whole": Bug("counts, groups that overlap", twice_in_the_whole),
     "all groups count": Bug("counts, groups that overlap", all_groups_count),
+    "overlap at the cost of one, stream": Bug(
+        "stream, groups that overlap", overlap_at_the_cost_of_one
+    ),
+    "overlap without the whole, metered rows": Bug(
+        "stream, metered rows, groups that overlap", overlap_without_the_whole, 3_000
+    ),
+    "overlap of rankings at the cost of one": Bug(
+        "footrule, groups that overlap", overlap_at_the_cost_of_one
+    ),
+    "overlap of rankings without the whole": Bug(
+        "kemeny, groups that overlap", overlap_without_the_whole, 3_000
+    ),
+    "all groups of rankings count": Bug(
+        "kemeny, groups that overlap", all_groups_of_rankings_count, 3_000
+    ),
+    "all groups count, stream": Bug("stream, groups that overlap", all_groups_count, 3_000),
     "groups of rankings at the cost of one": Bug("borda, groups", groups_at_the_cost_of_one),
     "a voter in two precincts": Bug("precincts", in_two_precincts),
     "levels at the cost of one": Bug("precincts", one_level_is_charged),
@@ -680,6 +786,10 @@ BUGS: dict[str, Bug] = {
     "one night is charged": Bug("stream", one_night_is_charged),
     "nights share their noise": Bug("stream", nights_share_noise, 3_000),
     "the gap of pairs is not kept": Bug("stream, metered rows", other_meter(gap=1), 3_000),
+    "the gap of nights is not kept": Bug("stream, squares", other_meter(gap=1), 3_000),
+    "squares are not metered": Bug("stream, squares", other_meter(squares=999, burst=999), 3_000),
+    "a pair gap meters squares": Bug("stream, squares, one row a night", gap_of_pairs, 100_000),
+    "what a night uses is forgotten": Bug("stream, squares", forgotten_squares, 8_000),
     "rows are not metered": Bug("stream, metered rows", other_meter(rows=99, burst=99), 3_000),
     "half the noise, win-loss": Bug("win-loss", less_noise(central_noise)),
     "half the noise, stream": Bug("stream", less_noise(stream_module)),

@@ -144,17 +144,19 @@ def test_test_answers_and_rankings():
             {Part.NETS: 3, Part.SQUARES: 1, Part.RANKINGS: 7},
             {Part.PLACES: 2, Part.RANKINGS: 1},
         ):
-            for groups in (1, 3):
-                wanted = ranking_sensitivity(params, n, weights, groups)
-                assert comes_to(rankings_formula(params, n, weights, n_groups=groups)) == wanted
+            for groups, overlap in ((1, None), (3, None), (3, 1), (3, 2), (6, 2)):
+                how = {"n_groups": groups, "overlap": overlap}
+                wanted = ranking_sensitivity(params, n, weights, groups, overlap)
+                assert comes_to(rankings_formula(params, n, weights, **how)) == wanted
                 for below in (n, n + 1, n + 3):
-                    wanted = ranking_below_sensitivity(params, n, weights, below, groups)
-                    how = {"below": below, "n_groups": groups}
-                    assert comes_to(rankings_formula(params, n, weights, **how)) == wanted
+                    wanted = ranking_below_sensitivity(params, n, weights, below, groups, overlap)
+                    found = rankings_formula(params, n, weights, below=below, **how)
+                    assert comes_to(found) == wanted
         for below, groups in product((n, n + 1, n + 3), (1, 3)):
             weights = margin_weights(params, n, below=below, n_groups=groups)
-            wanted = ranking_below_sensitivity(params, n, weights, below, groups)
-            how = {"below": below, "n_groups": groups}
+            overlap = 1 if groups > 1 else None
+            wanted = ranking_below_sensitivity(params, n, weights, below, groups, overlap)
+            how = {"below": below, "n_groups": groups, "overlap": overlap}
             assert comes_to(rankings_formula(params, n, weights, **how)) == wanted
 
 
