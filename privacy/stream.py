@@ -91,6 +91,9 @@ would have both signs and `replace-one` would cost four times as much (X' = -X).
 norms scale as those of one night do. What a night uses is a matter of l alone, never of who won:
 charging the sum of squares itself would be as private, but would silence people who agree with each
 other in their answers sooner than others, and lean the ranking.
+Groups cost nothing here, and where they overlap both bounds grow by the factor g + 1: with its
+pairs distinct in all groups together, a night of l rows moves each set of cells by l^2 + l at most,
+so `Sensitivity.in_groups` holds of it.
 
 The nights together cost what one release of C X costs, although the rows of later nights may depend
 on what was shown before. Given the past, y_t is a discrete Gaussian shifted by some integer vector

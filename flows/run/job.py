@@ -309,6 +309,7 @@ def readings(job: Job) -> tuple[Reading, ...]:
         formats={file.format for file in files},
         complete=all(file.path.endswith(COMPLETE_ORDERS) for file in files),
         codes=items.codes_unclear and not items.dated,
+        written=items.discover is not None,
     )
     found = tuple(job.config.input.readings(given))
     if items.codes_unclear and items.dated and given.formats & {FileFormat.CSV, FileFormat.JSONL}:
