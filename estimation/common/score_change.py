@@ -60,7 +60,8 @@ r = min(L, c, n - 1) under D:
     wins less losses      D: min(L + 1, 2r), else 2r. A row of A and B moves it by 2, and only one
                           is of that pair; each other row of A or of B moves it by 1
     majority of a pair    D: 1, else r
-    nets of rankings      2 (n - 1) for each ranking: from n - 1 to 1 - n in it
+    nets of rankings      2 (n - 1) for each ranking: from n - 1 to 1 - n in it; 2 (l - 1) if it
+                          has at most l items and says nothing of those that it leaves out
     places, rankings      1 for each ranking: A above B or below it; A at the place or not
 
 References:
@@ -437,11 +438,14 @@ class RowBounds:
         rows: most rows of a person, or rankings.
         per_item: most of them in which one item occurs; None: no limit of its own.
         distinct: whether they are on distinct pairs of items.
+        longest: most items of a ranking, which says nothing of the others; None: it may say
+            something of all items.
     """
 
     rows: int
     per_item: int | None = None
     distinct: bool = False
+    longest: int | None = None
 
 
 def bound_of(by: LeadBy, bounds: RowBounds, n_items: int) -> int:
@@ -464,7 +468,7 @@ def bound_of(by: LeadBy, bounds: RowBounds, n_items: int) -> int:
     if by is LeadBy.FIRST_PLACES:
         return bounds.rows
     if by is LeadBy.BORDA:
-        return 2 * (n_items - 1) * bounds.rows
+        return 2 * (min(n_items, bounds.longest or n_items) - 1) * bounds.rows
     raise ValueError("a bound on scores depends on the fit")
 
 

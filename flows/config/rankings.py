@@ -233,6 +233,12 @@ UNKNOWN = (
 )
 
 
+WRITTEN = (
+    "A name that too few people write is left out of its ranking, and the others in it count. Of"
+    " items that a ranking does not list, nothing is taken as known."
+)
+
+
 SEVERAL_SETS = (
     "Each of input.columns.sets is an answer of its own: its best item is above, and its worst"
     " below, the others that were shown. One whose best and worst are empty or NA is none."
@@ -469,7 +475,9 @@ class RankingsConfig(RowFiles):
 
     def readings(self, given: GivenRows) -> Iterator[Reading]:
         """Meaning of items that are not listed, of ranks, and of whole numbers."""
-        if (
+        if given.written:
+            yield Reading(WRITTEN)
+        elif (
             self.layout not in ("pairs", "best-worst")
             and not given.complete
             and "unlisted" not in self.model_fields_set
@@ -481,7 +489,7 @@ class RankingsConfig(RowFiles):
             chosen = {"best", "not_ranked"} <= self.model_fields_set
             yield Reading(self.ranks_in_words, by_default=not chosen)
         if self.layout == "places":
-            yield Reading(self.places_in_words)
+            yield Reading(self.places_in_words(written=given.written))
         if self.layout == "best-worst":
             yield Reading(BEST_AND_WORST if self.columns.sets is None else SEVERAL_SETS)
         if given.codes and self.layout != "wide":
@@ -504,9 +512,8 @@ class RankingsConfig(RowFiles):
             f" not ranked only if {without}{cell}."
         )
 
-    @property
-    def places_in_words(self) -> str:
-        """Text on the meaning of cells in layout `places`."""
+    def places_in_words(self, *, written: bool) -> str:
+        """Text on the meaning of cells in layout `places`; `written`: people write the names."""
         names = self.columns.places or ()
         nobody = ", ".join(("empty", "NA", *self.not_ranked))
         told = f"{names[0]} is the first place. Cells that name nobody: {nobody}"
@@ -520,6 +527,8 @@ class RankingsConfig(RowFiles):
                 f"{told}. Any other name that is not an item counts as {self.write_ins}, but for"
                 " blanks, na and N/A."
             )
+        if written:
+            return f"{told}."
         return f"{told}. A ranking with any other name that is not an item is excluded."
 
     @property

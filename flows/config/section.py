@@ -443,12 +443,14 @@ class GivenRows:
         formats: formats of the files.
         complete: every ranking lists all items, by the names of the files.
         codes: nothing says which item a whole number in the rows means.
+        written: people write the names, and which of them are items is found in the rows.
     """
 
     names: Sequence[str]
     formats: Set[str]
     complete: bool
     codes: bool
+    written: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,7 +288,14 @@ def _bounds(release: Release) -> RowBounds:
         rows=privacy.max_contributions or 1,
         per_item=privacy.per_item_cap,
         distinct=privacy.distinct_pairs,
+        longest=_longest(release),
     )
+
+
+def _longest(release: Release) -> int | None:
+    """Most items that a ranking of found names says something of; None: it may be all."""
+    longest = release.privacy.parameters.get("longest_ranking")
+    return longest if release.found is not None and isinstance(longest, int) else None
 
 
 def _own_names(release: Release) -> int:
@@ -416,6 +423,8 @@ def robustness_sentences(release: Release, shown: Mapping[str, str]) -> Iterator
             continue
         what = f"{each.replaced:,} {'rows' if rows else 'people'}"
         lost = _LOST[each.by].format(first=shown[each.first])
+        if release.found is not None:  # other people might have other names found
+            lost = lost.replace("other item", "other found name", 1)
         if each.kind == "estimate":
             yield f"{lost}, {whose}about {what} would have to be replaced: an estimate, no bound."
             continue
@@ -433,8 +442,13 @@ def _weaker(release: Release, told: Robustness) -> str:
     if told.bound is None or told.bound < LEAST_TOLD or most is None:
         return ""
     most *= _own_names(release)
+    allowed = (
+        " The truth may be far larger: the bound allows each person to move the lead by"
+        f" {2 * told.bound:,}"
+    )
+    if most == 1:
+        return f"{allowed}."
     return (
-        f" The truth may be far larger: the bound allows each person to move the lead by"
-        f" {2 * told.bound:,}, as {most:,} answers of one person may count. A smaller"
-        " max_contributions allows each person less."
+        f"{allowed}, as {most:,} answers of one person may count. A smaller max_contributions"
+        " allows each person less."
     )

@@ -146,6 +146,11 @@ _OF_PEOPLE = (
     "# If people wrote the names themselves and nobody has a list: items: discover, with method:",
     "# noisy-pairs and without privacy.look; the names that enough people wrote are ranked.",
 )
+_OF_LISTS = (
+    "# If people wrote the names themselves and nobody has a list: items: discover, with",
+    "# input.max_length, unlisted: unknown, and without privacy.look; the names that enough people",
+    "# wrote are ranked.",
+)
 
 
 def comparisons_lines(
@@ -360,6 +365,7 @@ def rankings_lines(
         items = (doubtful_items_question(ranked, guess.empty),)
     elif not in_file and not guess.items:
         items = _items_questions("ranked", guess.coded)
+    written = items and not guess.coded and guess.layout in ("long", "list", "places")
     chosen = guess.layout == "best-worst"
     unlisted = None if complete or chosen else unlisted_question()
     epsilon = epsilon_question()
@@ -377,7 +383,10 @@ def rankings_lines(
             *_tie_lines(guess, ties),
             *(each.line for each in _any(unlisted)),
         ),
-        items=_item_lines(items) if items else tuple(_ranked_items(guess, items_file)),
+        items=(
+            *(_item_lines(items) if items else _ranked_items(guess, items_file)),
+            *(_OF_LISTS if written else ()),
+        ),
         privacy=tuple(_trusted_lines(epsilon, guess, owned="user" in known)),
         budget="10",
         delta=_TOTAL_DELTA,

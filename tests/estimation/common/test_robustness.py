@@ -68,6 +68,11 @@ def test_bounds_of_rankings_are_the_largest_moves_of_one():
     assert bound_of(LeadBy.FIRST_PLACES, one, n) == 1
     assert bound_of(LeadBy.MAJORITIES, one, n) == 1
     assert bound_of(LeadBy.BORDA, RowBounds(rows=3), n) == 3 * bound_of(LeadBy.BORDA, one, n)
+    for longest in (2, 3, 4, 5):
+        lists = [order[:length] for order in orders for length in range(1, longest + 1)]
+        held = [{item: len(each) - 1 - 2 * k for k, item in enumerate(each)} for each in lists]
+        bound = bound_of(LeadBy.BORDA, RowBounds(rows=1, longest=longest), n)
+        assert bound == max(net.get(0, 0) - net.get(1, 0) for net in held)
     with pytest.raises(ValueError, match="depends on the fit"):
         bound_of(LeadBy.SCORES, one, n)
 

@@ -228,6 +228,23 @@ def test_the_noise_of_a_ranking_is_as_stated_before_names_are_found(job):
     assert release["privacy"]["parameters"]["longest_ranking"] == 3
 
 
+def test_what_is_said_of_lists_of_names_fits_them(job, capsys):
+    """One list of 3 moves a lead by 4 at most, however many names are found."""
+    ranking_job(job, "places", [["tea", each] for each in ("coffee", "mate", "cola", "milk")] * 100)
+    main(["validate", str(job.config)])
+    told = " ".join("".join(capsys.readouterr()).split())
+    assert "A name that too few people write is left out of its ranking" in told
+    assert "is excluded" not in told
+    assert "write below" not in told
+    assert run(job) == 0
+    (robust,) = document(job)["robustness"]
+    assert len(document(job)["ranking"]) == 5
+    assert robust["bound"] == 2 * (3 - 1)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "For another found name to have a Borda sum as large as that of tea" in told
+    assert "to move the lead by 8." in told
+
+
 REFUSED_RANKINGS = [
     ({"input__max_length": None}, "input.max_length: missing"),
     ({"input__unlisted": "below"}, "input.unlisted: must be unknown with items.discover"),
