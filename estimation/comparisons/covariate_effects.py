@@ -113,6 +113,7 @@ class World:
         cover_variance: variance of the noise that covers rounding, in each released value.
         design_variance: variance of the error in the information of an item.
         between_variance, effects_variance: shapes (q,) and (q, q), of errors in B and Q.
+        information: that about all items together, in standard deviations of its noise.
     """
 
     scores: Floats
@@ -126,6 +127,7 @@ class World:
     design_variance: float
     between_variance: Floats
     effects_variance: Floats
+    information: float
 
     @property
     def n_items(self) -> int:
@@ -170,6 +172,7 @@ class World:
             design_variance=variance,
             between_variance=between_variance,
             effects_variance=own,
+            information=_in_deviations(float(known.sum()), mechanism.n_items * noise[0]),
         )
 
     def stiffness(self, scores: Floats) -> Floats:
@@ -374,6 +377,10 @@ def _kept(seen: float, variance: float, n: int, doubt: float) -> float:
     if variance == 0:
         return 1.0
     return max(0.0, 1 - variance / (seen * (1 + doubt * math.sqrt(2 / n))))
+
+
+def _in_deviations(value: float, variance: float) -> float:
+    return value / math.sqrt(variance) if variance > 0 else math.inf
 
 
 def _design(known: Floats, slopes: Floats) -> Floats:

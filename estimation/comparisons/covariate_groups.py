@@ -14,7 +14,12 @@ any penalty alone, and only on those that stand clear of their noise.
 
 Scores of a group. Its net wins at its estimated effects, whose errors are more noise in them, go
 into partial pooling like the evidence of counts (`estimation.common.pooling`). So do those of all
-rows, as what they add to the groups' (`net_wins.evidence_of_net_wins`).
+rows, as what they add to the groups' (`net_wins.evidence_of_net_wins`). An error of an exposure
+counts by the share of wins at the scores of all rows. Were it taken at the scores that are tried,
+errors would explain all net wins at equal scores, and scores would be drawn to zero for that. For
+the same reason a group whose information is not clear of its noise says nothing of scores: taken
+for more rows than it has, it would say that all items are equal. Where that of all rows is not,
+no group says anything.
 
 References:
     [M83] Morris. Parametric empirical Bayes inference. 1983.
@@ -23,14 +28,16 @@ References:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from hushrank.estimation.common.estimate import CLEAR_TOTAL
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.pooling import Pooled, pool
+from hushrank.estimation.common.pooling import Evidence, EvidenceAt, Pooled, pool
 from hushrank.estimation.comparisons.covariate_effects import (
+    CLEAR,
     EffectEstimates,
     Errors,
     World,
@@ -101,11 +108,13 @@ def rank_groups_with_covariates(
     effects = tuple(
         _intervals(values, *of_group) for (values, _), of_group in zip(found, sure, strict=True)
     )
+    if of_all.information < CLEAR_TOTAL:
+        pairs = [(replace(world, information=0.0), wary) for world, wary in pairs]
+        of_all = replace(of_all, information=0.0)
     evidence = [
-        partial(evidence_of_net_wins, _net_wins(world, *of_group))
-        for (world, _), of_group in zip(pairs, found, strict=True)
+        _evidence(world, of_group, start) for (world, _), of_group in zip(pairs, found, strict=True)
     ]
-    beyond = partial(evidence_of_net_wins, _net_wins(of_all, *told.likely), n_parts=len(released))
+    beyond = _evidence(of_all, told.likely, start, n_parts=len(released))
     return RankedGroups(pool(evidence, start, also=beyond), effects)
 
 
@@ -197,8 +206,20 @@ def _intervals(values: Floats, centre: Floats, variances: Floats) -> EffectEstim
     )
 
 
-def _net_wins(world: World, effects: Floats, variances: Floats) -> NetWins:
-    """Net wins of a group's items at these effects, whose errors are noise in them."""
+def _evidence(world: World, effects: Known, start: Floats, n_parts: int = 0) -> EvidenceAt:
+    """Return evidence about items at these effects; none if the rows' information is not clear."""
+    if world.information < CLEAR:
+        nothing = Evidence(np.zeros((world.n_items,) * 2), np.zeros(world.n_items))
+        return lambda _: nothing
+    return partial(evidence_of_net_wins, _net_wins(world, *effects, start), n_parts=n_parts)
+
+
+def _net_wins(world: World, effects: Floats, variances: Floats, start: Floats) -> NetWins:
+    """Net wins of a group's items at these effects; errors of effects and exposures are noise."""
     noise = world.noise_at(world.scores, effects, variances)
     noise[: world.n_items] += world.between**2 @ variances
-    return world.net_wins(effects, noise)
+    found = world.net_wins(effects, noise)
+    chance, _ = found.probabilities_and_slopes(start)
+    share = (found.design * chance).sum(axis=1) / found.design.sum(axis=1)
+    of_exposures = (share - found.free_share) ** 2 * found.exposure_variance
+    return replace(found, noise_variance=found.noise_variance + of_exposures, exposure_variance=0.0)

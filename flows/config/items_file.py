@@ -19,6 +19,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
@@ -38,6 +39,7 @@ from hushrank.transforms.storage import preflib
 
 PREFLIB_ENDINGS = tuple(f".{kind}" for kind in preflib.KINDS)
 ENDINGS = (".txt", ".csv", ".parquet", *PREFLIB_ENDINGS)
+FEWEST = 2  # names of a list that can be ranked
 DAYS_BACK = 3653  # a list of no night is the newest of the last ten years
 
 _COLUMNS = ("item", "name")
@@ -87,7 +89,8 @@ def read_items(path: Path, night: date | None = None) -> ItemsFile:
     Args:
         path: a local file; where it holds `{date}`, the night's file is read.
         night: the night whose items are wanted; None: the items of today, or else of the last day
-            before it that has some, or else of the first day.
+            before it that has two, or else of the first day: a list that is still being written
+            stops no night before it.
 
     Raises:
         ValueError: the file cannot be read, has another ending, lacks the column, or has an entry
@@ -110,10 +113,19 @@ def read_items(path: Path, night: date | None = None) -> ItemsFile:
 
 
 def _newest(path: Path) -> date:
-    """The last day up to today whose list is there; today if there is none."""
+    """The last day up to today whose list can be ranked; else the last with a list, or today."""
     today = datetime.now(UTC).date()
     days = (today - timedelta(days=back) for back in range(DAYS_BACK))
-    return next((day for day in days if Path(path_on(str(path), day)).exists()), today)
+    last = None
+    for day in days:
+        file = Path(path_on(str(path), day))
+        if file.exists():
+            last = last or day
+            with suppress(ValueError):
+                names = [name.strip() for name in _read_file(file, "").names]
+                if len(set(names)) == len(names) >= FEWEST:
+                    return day
+    return last or today
 
 
 def _read_file(path: Path, night: str) -> _Read:
@@ -145,9 +157,13 @@ def _listed(
     ]
     _check_spans(path, sorted(zip(names, spans, strict=True)))
     days = _days(spans) if night is None else [night]
-    lists = ([at for at, (first, last) in enumerate(spans) if first <= day <= last] for day in days)
-    found = next((each for each in lists if each), None)
-    if found is None:
+    found = list[int]()
+    for day in days:
+        listed = [at for at, (first, last) in enumerate(spans) if first <= day <= last]
+        if len(listed) >= FEWEST:
+            return listed
+        found = found or listed
+    if not found:
         raise ValueError(f"{path} lists no item on {night}; correct its columns from and until")
     return found
 

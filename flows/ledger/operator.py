@@ -16,6 +16,7 @@ from hushrank.transforms.storage.cloud_accounts import (
     account_text,
     accounts_of,
     claim,
+    is_of_the_machine,
     within,
 )
 
@@ -47,15 +48,17 @@ def operator_name(places: Sequence[str] = ()) -> str:
 def prefect_text() -> str:
     """Who had Prefect make this run; empty: there is no run, or it began here.
 
-    Prefect Cloud knows its users. Another server has none, so what it says is a claim.
+    Prefect Cloud knows its users. Another server has none, so what it says is a claim. So is the
+    number of a run in the environment, where no flow is running: anybody can set that of another.
     """
-    if "prefect.context" not in sys.modules:  # which takes seconds: a flow has loaded it
-        run = os.environ.get(FLOW_RUN)
-        return claim(FLOW_RUN, run) if run else ""
-    from prefect.runtime import flow_run
+    if "prefect.context" in sys.modules:  # which takes seconds: a flow has loaded it
+        from prefect.context import FlowRunContext, TaskRunContext
+        from prefect.runtime import flow_run
 
-    run = flow_run.id
-    return "" if run is None else _maker_of(run, int(time.monotonic() / KEPT_SECONDS))
+        if FlowRunContext.get() or TaskRunContext.get():
+            return _maker_of(f"{flow_run.id}", int(time.monotonic() / KEPT_SECONDS))
+    run = os.environ.get(FLOW_RUN)
+    return claim(FLOW_RUN, run) if run else ""
 
 
 @lru_cache(maxsize=4)
@@ -75,9 +78,18 @@ def _maker() -> str:
     made = run.created_by
     words = () if made is None else ((made.type or "").lower(), made.display_value)
     maker = " ".join(filter(None, words))
-    if address.startswith(PREFECT_CLOUD) and maker:
+    if address.startswith(PREFECT_CLOUD) and maker and _trusts_the_machine():
         return f"Prefect Cloud: {account_text(maker)}"
     if run.deployment_id is None and not maker:
         return ""
     by = f" by {maker}" if maker else ""
     return claim("Prefect", f"flow run {run.name}{by}")
+
+
+def _trusts_the_machine() -> bool:
+    """Whether Prefect's client trusts no other certificates than those of the machine."""
+    from prefect.settings import PREFECT_API_SSL_CERT_FILE, PREFECT_API_TLS_INSECURE_SKIP_VERIFY
+
+    named = PREFECT_API_SSL_CERT_FILE.value()  # as SSL_CERT_FILE, unless it is set
+    own = not named or is_of_the_machine(named)
+    return own and not PREFECT_API_TLS_INSECURE_SKIP_VERIFY.value()

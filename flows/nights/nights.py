@@ -460,9 +460,9 @@ def rank_nights(
             failures += [] if skipped else [str(error)]
             status = NightStatus.SKIPPED if skipped else NightStatus.FAILED
             yield NightResult(night, status, text=str(error))
-        except MethodRefused:  # every other night would be refused too
-            raise
         except (ConfigError, DrawError, EstimateError, LookStopped) as error:
+            if isinstance(error, MethodRefused) and not config.items.dated:
+                raise  # every other night, which has the same items, would be refused too
             failures.append(f"Night {night}: {text_of(error)}")
             stopped += isinstance(error, LookStopped)
             yield NightResult(night, NightStatus.FAILED, text=text_of(error))

@@ -82,7 +82,8 @@ def prepare_job(
             f"{path}: --unsafe-seed is not for a night of a stream, whose noise is part of the"
             " nights after it; leave one of them out. Nothing was read or spent."
         )
-    survey.calibrated  # noqa: B018 - what the method refuses, it refuses before files are listed
+    if not config.items.dated:  # else the night's list decides what the method refuses
+        survey.calibrated  # noqa: B018 - before files are listed
     files, tables = input_of(path, config, night, survey.held, survey.source)
     survey = survey.on_night(night)  # a night without files needs no list
     check_places(config, unsafe=seed is not None or not survey.counted)

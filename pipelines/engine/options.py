@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
+from zipfile import BadZipFile
 
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.flink_runner import FlinkJarJobServer
@@ -40,7 +41,8 @@ _CLUSTER = "Name its jar as job_server_jar, or a job_server that runs."
 START = {
     Runner.FLINK: _CLUSTER,
     Runner.SPARK: _CLUSTER,
-    Runner.PRISM: "Name the program prism of this version of Beam, or a job_server that runs.",
+    Runner.PRISM: "Name the program prism of this version of Beam, or its zip file under the name"
+    " that Beam gave it, or a job_server that runs.",
 }
 
 
@@ -125,7 +127,8 @@ def reachable(engine: Engine) -> Iterator[Engine]:
     server = server_class(options)
     try:
         server.start()
-    except (OSError, RuntimeError) as error:  # the download or the process failed
+    except (OSError, RuntimeError, KeyError, BadZipFile) as error:
+        # The download or the process failed, or a zip file is damaged, or its name not its content.
         raise InputError(
             f"{key}: Beam's job server for it cannot be fetched or started"
             f" ({type(error).__name__}). {START[engine.runner]} Nothing was read or spent."

@@ -11,9 +11,10 @@ All of it depends on the key of the reduction: pseudonyms, and which rows are ke
 takes the same key, and the name of each parcel is a keyed digest of the splits, with sizes and
 versions of their files, of the settings and of the code's version. A parcel of anything else is
 never found, and is deleted; one that is damaged, or whose rows are, is made again. Parcel and rows
-are sealed under that key, so whoever can write the folder and does not know the key changes no
-result. The choice of
-rows is the same function of key and rows as in one go, so the counts are the same, to the bit.
+are sealed under that key. The run that takes them up checks the seals once, so they show what was
+changed while no run was going on; rows that are changed after the check are counted as they are.
+The choice of rows is the same function of key and rows as in one go, so the counts are the same, to
+the bit.
 
 The files have the form of rows that wait on an engine (`WAITING_FILE`), and go with them: once the
 noise is drawn, or the job is given up.
@@ -112,10 +113,10 @@ class Waiting:
     seal: bytes
 
     def is_whole(self, spill: SpillFile | None, key: bytes) -> bool:
-        """Whether the file has these rows.
+        """Whether the file has these rows now.
 
-        A power failure may have cut them off or zeroed them, and nobody who lacks the key of the
-        reduction can put others in their place.
+        A power failure may have cut them off or zeroed them, or somebody who lacks the key of the
+        reduction put others in their place.
         """
         if spill is None:
             return False

@@ -1,8 +1,8 @@
 """Account by which a process reads and writes a cloud's store, in words for a record.
 
 What the cloud itself answers for the credentials in use stands plainly: `Google Cloud:
-runner@survey.iam.gserviceaccount.com`. What only a file or an address of the operator's choice
-says is a claim and names its source: `GCE_METADATA_HOST says …`.
+runner@survey.iam.gserviceaccount.com`. What only a file, an address, a proxy or certificates of
+the operator's choice vouch for is a claim and names its source: `GCE_METADATA_HOST says …`.
 
 Asking needs a request or two to the cloud, so only jobs with places there do so. Nothing here
 fails or waits long: a cloud that does not answer within `SECONDS` leaves its account unknown.
@@ -40,8 +40,12 @@ GOOGLE_SCOPES = (
     "https://www.googleapis.com/auth/devstorage.read_only",
 )
 GOOGLE_ELSEWHERE = ("GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP")
-AZURE_ELSEWHERE = ("AZURE_AUTHORITY_HOST", "IDENTITY_ENDPOINT", "MSI_ENDPOINT", "IMDS_ENDPOINT")
-AMAZON = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
+GOOGLE_METADATA = "http://metadata.google.internal"  # without TLS: a proxy can answer for it
+CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")  # name the file of those to trust
+_AMAZON = r"(amazonaws\.(com|com\.cn|eu)|api\.aws|api\.amazonwebservices\.(com\.cn|eu))"
+AMAZON = re.compile(rf"(.+\.)?{_AMAZON}")
+# Not every host of Amazon's: its customers run servers at execute-api.REGION.amazonaws.com.
+AMAZON_STS = re.compile(rf"(vpce-[\w-]+\.)?sts(-fips)?(\.[a-z]+(-[a-z]+)+-\d)?(\.vpce)?\.{_AMAZON}")
 AZURE_SCOPE = "https://storage.azure.com/.default"
 MOST_OF_AN_ACCOUNT = 200  # characters; names of roles and tenants are long
 _SETTINGS = ("AWS_", "AZURE_", "GCE_", "GOOGLE_", "STORAGE_EMULATOR_HOST", "IDENTITY_", "MSI_")
@@ -67,12 +71,21 @@ def accounts_of(places: Iterable[str]) -> tuple[str, ...]:
 
 def claim(source: str, name: str) -> str:
     """Words for a name that only `source` tells."""
-    return f"{source} says {account_text(name)}"
+    return f"{account_text(source)} says {account_text(name)}"
 
 
 def account_text(name: str) -> str:
     """A name as a record holds it, without the marks that part it from other names."""
     return short(_DELIMITERS.sub("_", name), MOST_OF_AN_ACCOUNT)
+
+
+def is_of_the_machine(certificates: str) -> bool:
+    """Whether only the machine's administrator can write that file or folder."""
+    try:
+        found = os.stat(certificates)
+    except OSError:
+        return False
+    return os.name != "nt" and found.st_uid == 0 and not found.st_mode & 0o022
 
 
 def within(seconds: float, find: Callable[[], str]) -> str | None:
@@ -117,6 +130,7 @@ def _google(_url: str) -> str:
     import requests
     from google.auth.exceptions import DefaultCredentialsError
     from google.auth.transport.requests import Request
+    from requests.utils import get_environ_proxies, select_proxy
 
     try:
         credentials, _ = google.auth.default(scopes=GOOGLE_SCOPES)
@@ -126,14 +140,27 @@ def _google(_url: str) -> str:
     told = requests.post(TOKEN_INFO, data={"access_token": credentials.token}, timeout=SECONDS)
     said = told.json() if told.ok else {}
     if said.get("email"):
-        return f"Google Cloud: {account_text(said['email'])}"
+        return _told("Google Cloud", said["email"], _chosen_certificates())
     name = getattr(credentials, "service_account_email", None)
     if not name or "@" not in name:  # the metadata server calls it `default` until it was asked
         raise UnknownAccountError
     if not credentials.__class__.__module__.startswith("google.auth.compute_engine"):
         return claim("the file of credentials", name)
     elsewhere = next(filter(os.environ.get, GOOGLE_ELSEWHERE), None)
-    return claim(elsewhere, name) if elsewhere else f"Google Cloud: {account_text(name)}"
+    if elsewhere is None and select_proxy(GOOGLE_METADATA, get_environ_proxies(GOOGLE_METADATA)):
+        elsewhere = "HTTP_PROXY"
+    return _told("Google Cloud", name, elsewhere)
+
+
+def _told(cloud: str, name: str, elsewhere: str | None) -> str:
+    """Words for a name that a cloud tells, or only what the environment put in its place."""
+    return claim(elsewhere, name) if elsewhere else f"{cloud}: {account_text(name)}"
+
+
+def _chosen_certificates() -> str | None:
+    """Variable by which a process trusts other certificates than the machine's; None: none."""
+    named = filter(os.environ.get, CERTIFICATES)
+    return next((each for each in named if not is_of_the_machine(os.environ[each])), None)
 
 
 def _aws(_url: str) -> str:
@@ -152,21 +179,27 @@ def _aws(_url: str) -> str:
     waits = Config(connect_timeout=2, read_timeout=2, retries={"max_attempts": 0})
     clients = [session.create_client(each, region, config=waits) for each in ("s3", "sts")]
     store, identity = (each.meta.endpoint_url for each in clients)
-    if _is_amazon(identity) and not _is_amazon(store):
+    if _is_at(AMAZON, identity) and not _is_at(AMAZON, store):
         return ""  # these keys belong to another maker's store
     name = str(clients[1].get_caller_identity()["Arn"])
-    if _is_amazon(identity):
-        return f"AWS: {account_text(name)}"
-    return claim(urlsplit(identity).netloc.rpartition("@")[2], name)
+    if not _is_at(AMAZON_STS, identity):
+        return claim(urlsplit(identity).netloc.rpartition("@")[2], name)
+    bundle = session.get_config_variable("ca_bundle")
+    own = bundle and not is_of_the_machine(bundle)
+    return _told("AWS", name, "ca_bundle" if own else _chosen_certificates())
 
 
-def _is_amazon(url: str) -> bool:
+def _is_at(hosts: re.Pattern[str], url: str) -> bool:
     parts = urlsplit(url)
-    return parts.scheme == "https" and f".{parts.hostname}".endswith(AMAZON)
+    return parts.scheme == "https" and hosts.fullmatch(parts.hostname or "") is not None
 
 
 def _azure(url: str) -> str:
-    """User or application of the token that adlfs would use; keys of a store name nobody."""
+    """User or application of the token that adlfs would use; keys of a store name nobody.
+
+    It is a claim: nothing here checks the token's signature, and a program `az` of anybody's in
+    PATH may have made it.
+    """
     from hushrank.transforms.tables.objects import azure_credential
 
     credential = azure_credential(url)
@@ -175,13 +208,11 @@ def _azure(url: str) -> str:
     said = _claims(credential.get_token(AZURE_SCOPE).token)
     user = said.get("upn") or said.get("preferred_username") or said.get("unique_name")
     application = f"application {said.get('appid')}, object {said.get('oid')}"
-    name = f"{user or application} of tenant {said['tid']}"
-    elsewhere = next(filter(os.environ.get, AZURE_ELSEWHERE), None)
-    return claim(elsewhere, name) if elsewhere else f"Azure: {account_text(name)}"
+    return claim("a token for Azure", f"{user or application} of tenant {said['tid']}")
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """Claims of a token. Its issuer sent it a moment ago, so its signature is not checked."""
+    """Claims of a token, whose signature is not checked."""
     body = token.split(".")[1]
     said: dict[str, Any] = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
     return said

@@ -213,7 +213,8 @@ class Release:
         """Share of ties by the model of ties, one row; None: the job does not model them.
 
         Columns: model, parameter with its 95 % interval low to high, and equals, the percent of
-        comparisons between two items of equal scores that tie, with its own.
+        comparisons between two items of equal scores that tie, with its own. With groups, it is
+        of all of them together: how often a group ties enters its scores, but is not told.
         """
         if self.record.ties is None:
             return None

@@ -9,9 +9,12 @@ import subprocess
 import sys
 import threading
 from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
+import certifi
 import httpx
 import pytest
 
@@ -103,19 +106,69 @@ def automation(name: str) -> dict[str, str]:
     return {"prefect-automation-id": f"{uuid4()}", "prefect-automation-name": coded}
 
 
+def name_in(run: str) -> str:
+    """The name that a flow finds as that run of the server."""
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+    from prefect.flow_engine import run_flow
+
+    @flow(persist_result=False)
+    def asked() -> str:
+        return operator_name()
+
+    with get_client(sync_client=True) as client:
+        found = client.read_flow_run(UUID(run))
+    return str(run_flow(asked, flow_run=found))
+
+
 @pytest.mark.engine
-def test_what_a_prefect_server_without_users_says_is_a_claim(on_prefect, monkeypatch):
+def test_what_a_prefect_server_without_users_says_is_a_claim(on_prefect, monkeypatch, tmp_path):
+    from prefect.settings import (
+        PREFECT_API_SSL_CERT_FILE,
+        PREFECT_API_TLS_INSECURE_SKIP_VERIFY,
+        temporary_settings,
+    )
+
+    def name() -> str:
+        return name_in(made_run(on_prefect, **automation("Nightly; by (Ada)")))
+
+    assert name_in(made_run(on_prefect)) == OWN
+    told = "Prefect says flow run brave-fox by automation Nightly_ by _Ada_"
+    assert name() == f"{OWN} ({told})"
+    monkeypatch.setattr(operator, "PREFECT_CLOUD", on_prefect.url)
+    assert name() == f"{OWN} (Prefect Cloud: automation Nightly_ by _Ada_)"
+    for trust in (
+        {PREFECT_API_TLS_INSECURE_SKIP_VERIFY: True},
+        {PREFECT_API_SSL_CERT_FILE: f"{others_certificates(tmp_path)}"},
+    ):
+        with temporary_settings(trust):
+            assert name() == f"{OWN} ({told})"
+
+
+def others_certificates(folder: Path) -> Path:
+    """Certificates of the machine, in a file that others may write."""
+    path = folder / "certificates.pem"
+    path.write_bytes(Path(certifi.where()).read_bytes())
+    path.chmod(0o666)
+    return path
+
+
+def test_a_run_that_only_the_environment_names_is_a_claim(monkeypatch):
     import prefect.context  # noqa: F401 - as a flow has
 
-    monkeypatch.setenv(FLOW_RUN, made_run(on_prefect))
-    assert operator_name() == OWN
-    monkeypatch.setenv(FLOW_RUN, made_run(on_prefect, **automation("Nightly; by (Ada)")))
-    told = "Prefect says flow run brave-fox by automation Nightly_ by _Ada_"
-    assert operator_name() == f"{OWN} ({told})"
-    operator._maker_of.cache_clear()
-    monkeypatch.setattr(operator, "PREFECT_CLOUD", on_prefect.url)
-    told = "Prefect Cloud: automation Nightly_ by _Ada_"
-    assert operator_name() == f"{OWN} ({told})"
+    monkeypatch.setattr(operator, "_maker", lambda: pytest.fail("asked"))
+    monkeypatch.setenv(FLOW_RUN, run := f"{uuid4()}")  # of somebody else's, perhaps
+    assert operator_name() == f"{OWN} ({FLOW_RUN} says {run})"
+
+
+@pytest.fixture
+def flow_context() -> Iterator[None]:
+    """A flow that runs here, on a server that a test sets."""
+    from prefect.client.schemas import FlowRun
+    from prefect.context import FlowRunContext
+
+    with FlowRunContext.model_construct(flow_run=FlowRun(flow_id=uuid4())):
+        yield
 
 
 @pytest.mark.engine
@@ -133,21 +186,19 @@ def test_a_flow_that_a_person_starts_here_adds_no_name(on_prefect):
     assert outer() == OWN  # nobody but this process
 
 
-def test_a_prefect_server_that_fails_leaves_its_user_unknown(monkeypatch):
+def test_a_prefect_server_that_fails_leaves_its_user_unknown(flow_context):
     from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-    monkeypatch.setenv(FLOW_RUN, f"{uuid4()}")
     with closed_port() as port:
         url = f"http://127.0.0.1:{port}/api"
         with temporary_settings({PREFECT_API_URL: url, PREFECT_CLIENT_MAX_RETRIES: 0}):
             assert operator_name() == f"{OWN} (Prefect user unknown)"
 
 
-def test_a_silent_prefect_server_holds_nothing_up(monkeypatch):
+def test_a_silent_prefect_server_holds_nothing_up(flow_context, monkeypatch):
     over = threading.Event()
     monkeypatch.setattr(operator, "_maker", lambda: f"{over.wait()}")
     monkeypatch.setattr(operator, "SECONDS", 0.1)
-    monkeypatch.setenv(FLOW_RUN, f"{uuid4()}")
     assert operator_name() == f"{OWN} (Prefect user unknown)"
     over.set()
 

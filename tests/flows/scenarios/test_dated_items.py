@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.counts.noisy_pairs import MOST_ITEMS
 from hushrank.flows.methods.registry import load_config
 from hushrank.flows.run import run as running
 from tests.flows.conftest import ITEMS, answers
@@ -154,6 +155,35 @@ def test_a_night_without_a_list_is_refused_and_the_others_are_ranked(nightly, co
     told = " ".join(printed.split())
     assert f"items-{FIRST}.txt: no such file; every night has a list of its own" in told
     assert released(nightly) == {str(SECOND): set(WITHOUT_ANTS)}
+    assert events(nightly).count("reserve") == 1
+
+
+@pytest.mark.parametrize("refused", NIGHTS, ids=["the first", "the newest"])
+def test_a_list_that_the_method_refuses_stops_no_other_night(nightly, command, refused):
+    long = [f"item {number}" for number in range(MOST_ITEMS + 1)]
+    (nightly.folder / f"items-{refused}.txt").write_text("\n".join(long))
+    nightly.set(method="noisy-pairs")
+    code, printed = command("backfill", nightly.config, "--from", FIRST, "--to", SECOND, "--direct")
+    assert code == 2
+    assert f"takes at most {MOST_ITEMS} items" in " ".join(printed.split())
+    assert [*released(nightly)] == [str(each) for each in NIGHTS if each != refused]
+    assert events(nightly).count("reserve") == 1
+
+
+@pytest.mark.parametrize("form", ["one item", "an item twice", "columns from and until"])
+def test_a_newest_list_that_cannot_be_ranked_stops_no_night_before_it(nightly, command, form):
+    twice = form == "an item twice"
+    write_lists(nightly, second=["bees", "cats", "bees"] if twice else ["bees"])
+    if form == "columns from and until":
+        ended = "".join(f"{each},,{FIRST}\n" for each in ITEMS if each != "bees")
+        (nightly.folder / "items.csv").write_text(f"item,from,until\nbees,,\n{ended}")
+        nightly.set(items={"file": "items.csv"})
+    code, printed = command("backfill", nightly.config, "--from", FIRST, "--to", SECOND, "--direct")
+    assert code == 2
+    told = " ".join(printed.split())
+    assert f"(items of {SECOND})" in told
+    assert ("bees" if twice else "a ranking needs at least 2 items, got 1") in told
+    assert [*released(nightly)] == [str(FIRST)]
     assert events(nightly).count("reserve") == 1
 
 

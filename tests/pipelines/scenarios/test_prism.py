@@ -15,6 +15,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import yaml
@@ -129,10 +130,18 @@ def test_a_killed_prism_costs_a_run_but_no_budget(binary: Path, tmp_path: Path):
     assert release["privacy"]["epsilon"] == 1.0
 
 
-def test_what_is_not_prism_is_named(tmp_path: Path):
+@pytest.mark.parametrize("kind", ["program", "renamed zip", "damaged zip"])
+def test_what_is_not_prism_is_named(tmp_path: Path, kind: str):
     program = tmp_path / "prism"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
+    if kind != "program":
+        archive = tmp_path / "prism.zip"  # Beam looks for a member of that name
+        with ZipFile(archive, "w") as file:
+            file.write(program, "prism" if kind == "damaged zip" else "prism-linux-amd64")
+        program = archive
+    if kind == "damaged zip":
+        program.write_bytes(program.read_bytes().replace(b"exit 1", b"exit 2"))
     engine = PrismRunner.model_validate({"kind": "prism", "binary": program}).engine()
     with pytest.raises(InputError, match=r"runner\.binary: Beam's job server"), reachable(engine):
         pass

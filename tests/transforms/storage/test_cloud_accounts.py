@@ -9,9 +9,15 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import certifi
 import pytest
+from botocore.config import Config
+from botocore.session import get_session
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from google.auth.compute_engine import _metadata
@@ -19,7 +25,7 @@ from moto import mock_aws
 from moto.server import ThreadedMotoServer
 
 from hushrank.transforms.storage import cloud_accounts
-from hushrank.transforms.storage.cloud_accounts import accounts_of, within
+from hushrank.transforms.storage.cloud_accounts import AMAZON_STS, _is_at, accounts_of, within
 from hushrank.transforms.tables import objects
 from tests.ports import closed_port
 
@@ -48,7 +54,7 @@ class Cloud:
     def handler(cloud) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is each request
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                path = self.path.partition("?")[0]
+                path = urlsplit(self.path).path  # a proxy is asked for whole URLs
                 cloud.asked.append(path)
                 if cloud.silent.is_set():
                     cloud.over.wait()
@@ -76,8 +82,10 @@ class Cloud:
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     """No credentials but what a test sets, and no answer from an earlier test."""
+    own = ("AWS_", "AZURE_", "GCE_", "GOOGLE_", "STORAGE_", "IDENTITY_")
     for name in list(os.environ):
-        if name.startswith(("AWS_", "AZURE_", "GCE_", "GOOGLE_", "STORAGE_", "IDENTITY_")):
+        detour = name.lower().endswith(("_proxy", "_ca_bundle"))
+        if name.startswith(own) or detour:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
@@ -168,6 +176,32 @@ def test_a_metadata_server_of_somebodys_choice_is_a_claim(machine, monkeypatch):
     assert accounts_of([LEDGER]) == (f"GCE_METADATA_HOST says {RUNNER}",)
 
 
+def test_a_proxy_that_answers_for_the_metadata_server_makes_a_claim(machine, monkeypatch):
+    monkeypatch.setenv("http_proxy", f"http://{machine.address}")
+    assert accounts_of([LEDGER]) == (f"HTTP_PROXY says {RUNNER}",)
+    cloud_accounts._account.cache_clear()
+    monkeypatch.setenv("no_proxy", "metadata.google.internal,127.0.0.1")
+    assert accounts_of([LEDGER]) == (f"Google Cloud: {RUNNER}",)
+
+
+@pytest.fixture
+def others_certificates(tmp_path) -> Path:
+    """Certificates of the machine, in a file that others may write."""
+    path = tmp_path / "certificates.pem"
+    path.write_bytes(Path(certifi.where()).read_bytes())
+    path.chmod(0o666)
+    return path
+
+
+@pytest.mark.parametrize("variable", cloud_accounts.CERTIFICATES)
+def test_a_name_by_certificates_of_somebodys_choice_is_a_claim(
+    key_file, others_certificates, monkeypatch, variable
+):
+    key_file.answers["/tokeninfo"] = {"email": "ada@example.org"}
+    monkeypatch.setenv(variable, f"{others_certificates}")
+    assert accounts_of([LEDGER]) == (f"{variable} says ada@example.org",)
+
+
 @pytest.mark.parametrize("answer", [400, "no JSON"])
 def test_a_cloud_that_fails_leaves_the_account_unknown(key_file, answer):
     key_file.answers["/token"] = answer
@@ -209,6 +243,39 @@ def aws_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_aws_says_whose_keys_they_are(place, aws_keys):
     with mock_aws():
         assert accounts_of([place]) == ("AWS: arn:aws:sts::123456789012:user/moto",)
+
+
+@pytest.mark.parametrize(
+    ("variable", "source"),
+    [("AWS_CA_BUNDLE", "ca_bundle"), ("REQUESTS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")],
+)
+def test_an_arn_by_certificates_of_somebodys_choice_is_a_claim(
+    aws_keys, others_certificates, monkeypatch, variable, source
+):
+    monkeypatch.setenv(variable, f"{others_certificates}")
+    with mock_aws():
+        told = (f"{source} says arn:aws:sts::123456789012:user/moto",)
+        assert accounts_of(["s3://lake/log"]) == told
+
+
+def test_only_addresses_of_sts_are_taken_for_it():
+    for region in ("us-east-1", "cn-north-1", "us-gov-west-1", "eusc-de-east-1"):
+        for fips, dual in product((False, True), repeat=2):
+            config = Config(use_fips_endpoint=fips, use_dualstack_endpoint=dual)
+            address = get_session().create_client("sts", region, config=config).meta.endpoint_url
+            assert _is_at(AMAZON_STS, address), address
+    for host in ("sts.amazonaws.com", "vpce-1-a.sts.us-east-1.vpce.amazonaws.com"):
+        assert _is_at(AMAZON_STS, f"https://{host}/")
+    for address in (  # all of them servers that anybody can run
+        "https://a1.execute-api.us-east-1.amazonaws.com/sts",
+        "https://a1.execute-api.us-east-1.api.aws",
+        "https://sts.s3.amazonaws.com",
+        "https://vpce-1-a.vpce-svc-2.us-east-1.vpce.amazonaws.com",
+        "https://sts.us-east-1.amazonaws.com.example.org",
+        "https://sts.us-east-1.amazonaws.com@example.org",
+        "http://sts.us-east-1.amazonaws.com",
+    ):
+        assert not _is_at(AMAZON_STS, address), address
 
 
 def test_another_server_in_place_of_amazons_is_a_claim(aws_keys, monkeypatch):
@@ -256,13 +323,10 @@ def identity(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Cloud:
         ({"appid": "A", "oid": "O"}, "application A, object O of tenant T"),
     ],
 )
-def test_a_token_of_azure_says_whose_it_is(identity, monkeypatch, claims, name):
+def test_a_token_of_azure_says_whose_it_is(identity, claims, name):
     given = {"access_token": token(**claims), "expires_on": "4102444800", "token_type": "Bearer"}
     identity.answers["/identity"] = given
-    assert accounts_of([CONTAINER]) == (f"IDENTITY_ENDPOINT says {name}",)
-    cloud_accounts._account.cache_clear()
-    monkeypatch.setattr(cloud_accounts, "AZURE_ELSEWHERE", ())
-    assert accounts_of([CONTAINER]) == (f"Azure: {name}",)
+    assert accounts_of([CONTAINER]) == (f"a token for Azure says {name}",)
 
 
 def test_azure_without_an_answer_or_with_a_key_of_the_store(identity, monkeypatch):
