@@ -79,6 +79,7 @@ NOT_ON_WINDOWS = {
     "tests/pipelines/reduce/test_parcels.py": _MODES,
     "tests/pipelines/reduce/test_reduce_comparisons.py": _MODES,
     "tests/pipelines/reduce/test_reduce_responses.py": _MODES,
+    "tests/transforms/storage/test_cloud_accounts.py": _MODES,
     "tests/transforms/storage/test_spill_file.py": _SIGNALS,
     "tests/transforms/storage/test_write.py": _MODES,
     "tests/transforms/streams/test_cell_files.py": _MODES,

@@ -104,6 +104,7 @@ from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
 
 FREE_IN_GROUPS = 0.1  # ridge c of scores that intervals are around
+NO_FIT = (ConvergenceError, np.linalg.LinAlgError)  # the noise is spent: another fit is worth more
 REST = 0.1  # share of it that is left after a step without
 
 
@@ -379,7 +380,7 @@ def _in_groups_fit(
     try:
         with np.errstate(all="ignore"):
             fit, noise_share = fit_pairs_in_groups(counts, law, link)
-    except (ConvergenceError, np.linalg.LinAlgError):  # the noise is spent: see `_by_chance`
+    except NO_FIT:
         return None
     return fit, noise_share
 
@@ -391,7 +392,7 @@ def _by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> Estimate | None
     try:
         with np.errstate(all="ignore"):
             fitted = fit_pairs_by_chance(counts, law, link)
-    except ConvergenceError:  # the noise is spent: the other fit is worth more than none
+    except NO_FIT:
         return None
     return None if _not_by_chance(counts, law, fitted.meetings) else fitted.estimate
 

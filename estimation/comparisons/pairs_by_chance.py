@@ -172,11 +172,7 @@ class Problem:
         return cls(wins, law, link, spread, float(at.log_factors.mean()), means, information)
 
     def loss_and_scores(self, at: Point) -> tuple[float, Floats]:
-        """The penalised loss, and the score of each entry, shape (n, n).
-
-        Raises:
-            ConvergenceError: a step has led beyond all numbers.
-        """
+        """The penalised loss, and the score of each entry, shape (n, n)."""
         if not np.isfinite(at.means).all():
             raise ConvergenceError("a step of the fit of the noisy wins led beyond all numbers")
         loss, score = self.law.loss_and_score(self.wins, at.means, self.variance)
@@ -230,10 +226,7 @@ class Problem:
         return at
 
     def solve(self, at: Point, tolerance: float) -> Point:
-        """The penalised maximum likelihood near a point.
-
-        Raises: ConvergenceError: the minimum was not reached.
-        """
+        """The penalised maximum likelihood near a point; `ConvergenceError`: it was not reached."""
         loss, score = self.loss_and_scores(at)
         for _ in range(MOST_STEPS):
             scores, factors, slope = self.step(at, score)
@@ -344,16 +337,12 @@ def fit_pairs_by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> PairsB
     n = counts.n_items
     exposures = Exposures((wins + wins.T).sum(axis=1), 2 * (n - 1) * cells.variance)
     at, spread = Point.at(np.zeros(n), np.log(exposures.factors()), link), 1.0
-    try:
-        for left in reversed(range(ROUNDS)):
-            problem = Problem.of(wins, cells, link, spread, at)
-            at = problem.solve(at, EARLY if left else LATE)
-            if left > ROUNDS // 2:
-                spread = likeliest_spread(known_of_scores(problem, at), at.scores, spread)
-        estimate = _estimate(problem, at)
-    except np.linalg.LinAlgError:
-        raise ConvergenceError("the noisy wins leave scores or exposures open") from None
-    return PairsByChance(at.scores, at.meetings, spread, estimate)
+    for left in reversed(range(ROUNDS)):
+        problem = Problem.of(wins, cells, link, spread, at)
+        at = problem.solve(at, EARLY if left else LATE)
+        if left > ROUNDS // 2:
+            spread = likeliest_spread(known_of_scores(problem, at), at.scores, spread)
+    return PairsByChance(at.scores, at.meetings, spread, _estimate(problem, at))
 
 
 def likeliest_spread(known: Floats, scores: Floats, spread: float) -> float:

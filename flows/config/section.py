@@ -239,10 +239,7 @@ def _too_long(path: str, room: int) -> str | None:
 
 
 def check_can_be_made(key: str, place: Path) -> None:
-    """Refuse a folder that does not exist and cannot be made; leave no trace of the attempt.
-
-    Only trying shows it: a disk may be read-only or full, or have a quota; a file may be in the
-    way.
+    """Refuse a folder that cannot be made, which only trying shows; leave no trace of that.
 
     Args:
         key: key of the YAML file.
