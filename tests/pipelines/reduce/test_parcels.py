@@ -64,7 +64,7 @@ def check(whole: str, again: str, first: list[str], then: list[str]) -> None:
     assert len(then) == len(set(then))
 
 
-@pytest.mark.parametrize("after", [0, 3, 6])
+@pytest.mark.parametrize("after", [3, 6])
 def test_a_count_that_is_broken_off_goes_on_with_beam(tmp_path, after):
     for job in jobs_of_many_files(tmp_path):
         check(*broken_off_and_whole(job, after))
