@@ -331,6 +331,12 @@ def _privacy_lines(epsilon: Question, bound: Question, user: UserGuess | None) -
     yield _look_line()
 
 
+def _number_questions(guess: RankingGuess, *, in_file: bool) -> tuple[Question, ...]:
+    in_ranks = not in_file and guess.layout in ("long", "wide")
+    ranks = (best_question(), not_ranked_question(guess.markers)) if in_ranks else ()
+    return place_questions() if guess.places else ranks
+
+
 def rankings_lines(
     columns: list[str],
     guess: RankingGuess,
@@ -354,12 +360,7 @@ def rankings_lines(
     roles = _column_questions(
         _RANKING_ROLES, guess.unknown(), free, {}, may_name_people(free, guess.user)
     )
-    in_ranks = not in_file and guess.layout in ("long", "wide")
-    numbers: tuple[Question, ...] = (
-        (best_question(), not_ranked_question(guess.markers)) if in_ranks else ()
-    )
-    if guess.places:
-        numbers = place_questions()
+    numbers = _number_questions(guess, in_file=in_file)
     items: tuple[Question, ...] = ()
     if guess.empty:
         items = (doubtful_items_question(ranked, guess.empty),)
