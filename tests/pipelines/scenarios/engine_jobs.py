@@ -246,6 +246,21 @@ def counted(job: Any) -> tuple[list[int], list[list[int]]]:
     return night_counts(place, job.stream.night).tolist(), state_of(place, job.stream.night)
 
 
+def a_survey(runner: Any) -> dict[str, Any]:
+    """A job of few items, which spends its whole budget in one release."""
+    return {
+        "name": "zoo",
+        "input": {
+            "kind": "comparisons", "design": "balanced", "paths": ["in"],
+            "columns": {"user": "who", "left": "a", "right": "b", "outcome": "y"},
+        },
+        "items": {"names": [str(item) for item in range(comparisons.N_ITEMS)]},
+        "privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 5},
+        "method": "noisy-counts", "output": "out", "confidential": "work",
+        "ledger": {"path": "ledger.jsonl", "epsilon": 1.0}, "runner": runner,
+    }  # fmt: skip
+
+
 def children(process: int) -> set[int]:
     """Of a process that starts some from any of its threads."""
     lists = Path(f"/proc/{process}/task").glob("*/children")

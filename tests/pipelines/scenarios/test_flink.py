@@ -38,6 +38,7 @@ from tests.pipelines.scenarios.engine_jobs import (
     KINDS,
     PATIENCE,
     Flink,
+    a_survey,
     assert_are_as_here,
     children,
     counted,
@@ -201,24 +202,10 @@ def hushrank(*arguments: object) -> tuple[int, str]:
     return ended.returncode, ended.stdout + ended.stderr
 
 
-def a_survey(flink: Flink, **changes: Any) -> dict[str, Any]:
-    return {
-        "name": "zoo",
-        "input": {
-            "kind": "comparisons", "design": "balanced", "paths": ["in"],
-            "columns": {"user": "who", "left": "a", "right": "b", "outcome": "y"},
-        },
-        "items": {"names": [str(item) for item in range(comparisons.N_ITEMS)]},
-        "privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 5},
-        "method": "noisy-counts", "output": "out", "confidential": "work",
-        "ledger": {"path": "ledger.jsonl", "epsilon": 1.0}, "runner": flink.runner(),
-    } | changes  # fmt: skip
-
-
 def test_a_killed_worker_costs_a_run_but_no_budget(flink, tmp_path):
     write_large(tmp_path / "in", 1_500_000)
     config = tmp_path / "survey.yaml"
-    config.write_text(yaml.safe_dump(a_survey(flink)))
+    config.write_text(yaml.safe_dump(a_survey(flink.runner())))
     before = children(flink.worker_pool)
     killer = in_the_middle(tmp_path / "work", lambda: min(children(flink.worker_pool) - before))
     code, printed = hushrank("run", config, "--direct")
@@ -229,7 +216,7 @@ def test_a_killed_worker_costs_a_run_but_no_budget(flink, tmp_path):
     assert not (tmp_path / "out").exists()
     assert not list(tmp_path.glob("work/*/exact.npz"))
     write_large(tmp_path / "in", 100_000)  # nothing has to be killed any more
-    config.write_text(yaml.safe_dump(a_survey(flink, runner="local")))  # which is quicker to start
+    config.write_text(yaml.safe_dump(a_survey("local")))  # which is quicker to start
     code, printed = hushrank("run", config, "--direct")
     assert code == 0, printed
     assert "0 left of 1" in printed  # the whole budget bought one release
@@ -244,7 +231,7 @@ NIGHTS = ("2024-11-16", "2024-11-17")
 def survey_of_nights(flink: Flink) -> dict[str, Any]:
     """A person counts on one night; the noise in a shown count is about 0.1."""
     stream = {"nights": 3, "participations": 1, "gap": 1, "show": "night", "first": NIGHTS[0]}
-    survey = a_survey(flink)
+    survey = a_survey(flink.runner())
     return survey | {
         "input": survey["input"] | {"paths": ["in/{date}"]},
         "privacy": {"unit": "user", "rho": 1e5, "noise": "gaussian", "max_contributions": 20},

@@ -25,10 +25,10 @@ from hushrank.pipelines.engine.options import reachable
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError
 from tests.go_programs import GoProgram
-from tests.pipelines.reduce import test_reduce_comparisons as comparisons
 from tests.pipelines.reduce.test_reduce_stream import a_night_job
 from tests.pipelines.scenarios.engine_jobs import (
     KINDS,
+    a_survey,
     assert_are_as_here,
     children,
     counted,
@@ -84,21 +84,6 @@ def test_a_night_of_a_stream_is_that_of_the_local_runner(binary: Path, tmp_path:
     assert tally(there) == tally(here)
 
 
-def survey_on(binary: Path) -> dict[str, Any]:
-    return {
-        "name": "zoo",
-        "input": {
-            "kind": "comparisons", "design": "balanced", "paths": ["in"],
-            "columns": {"user": "who", "left": "a", "right": "b", "outcome": "y"},
-        },
-        "items": {"names": [str(item) for item in range(comparisons.N_ITEMS)]},
-        "privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 5},
-        "method": "noisy-counts", "output": "out", "confidential": "work",
-        "ledger": {"path": "ledger.jsonl", "epsilon": 1.0},
-        "runner": {"kind": "prism", "binary": str(binary)},
-    }  # fmt: skip
-
-
 def prism_of(process: int, binary: Path) -> int | None:
     """The process of Prism that a run has started, in any of its own."""
     for child in children(process):
@@ -112,7 +97,7 @@ def prism_of(process: int, binary: Path) -> int | None:
 def test_a_killed_prism_costs_a_run_but_no_budget(binary: Path, tmp_path: Path):
     write_large(tmp_path / "in", 1_000_000)
     config = tmp_path / "survey.yaml"
-    config.write_text(yaml.safe_dump(survey_on(binary)))
+    config.write_text(yaml.safe_dump(a_survey({"kind": "prism", "binary": str(binary)})))
     command = [sys.executable, "-m", "hushrank", "run", str(config), "--direct"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     prism = wait_for(lambda: prism_of(run.pid, binary))
